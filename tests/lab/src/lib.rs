@@ -1,0 +1,12 @@
+//! The lab: stand-ins for the agent's neighbours, at the wire, and a node that really runs systemd.
+
+/// A Kubernetes API that serves one Node.
+pub mod kube;
+/// A Nebraska: the update server's per-instance state machine.
+pub mod nebraska;
+/// A booted Debian in a container, and its root file systems.
+pub mod node;
+/// Certificates for the stand-ins.
+pub mod tls;
+/// A tridentd with two slots.
+pub mod trident;
