@@ -1,1 +1,24 @@
-//! Not written yet.
+//! The words of the annotation contract: request, status, ids, times. `docs/contract.md` is the prose,
+//! `docs/schemas/` the same for machines.
+
+mod id;
+mod keys;
+mod message;
+mod redact;
+mod request;
+mod status;
+mod time;
+
+pub use id::Id;
+pub use keys::{InvalidPrefix, Keys};
+pub use message::Message;
+pub use redact::origin;
+pub use request::{Broken, Operation, Problem, Request, Update, Work};
+pub use status::{Code, Location, Phase, Status, TridentError};
+pub use time::Utc;
+
+/// The only schema version there is.
+pub const SCHEMA_VERSION: &str = "1.0";
+
+/// This agent's own version, stamped on every status.
+pub const AGENT_VERSION: &str = env!("CARGO_PKG_VERSION");
