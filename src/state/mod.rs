@@ -1,1 +1,15 @@
-//! Not written yet.
+//! The memory: one file that must survive a crash and a power cut. Written before the world is changed,
+//! flushed before anything depends on it.
+
+mod file;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use file::replace;
+pub use record::{
+    Arming, CommitRecord, Completed, EventKind, InFlight, Offer, OwedEvent, PendingCommit, Refused,
+    Staged, State,
+};
+pub use store::{OperationLock, Store, StoreError};

@@ -1,0 +1,185 @@
+use super::reject::{self, refusal};
+use super::{Act, Asked, Recovery, Unit, View, say};
+use crate::contract::{Code, Operation, Phase, Request, Status};
+use crate::state::{InFlight, PendingCommit};
+
+/// How often an operation whose unit ended without an outcome is started again.
+const MAX_RESUMES: u32 = 3;
+
+pub(super) fn act(view: &View<'_>) -> Act {
+    if let Some(act) = refusal(view).or_else(|| deliver(view)) {
+        return act;
+    }
+    if let Some(operation) = &view.state.operation {
+        in_flight(view, operation)
+    } else if let Some(pending) = &view.state.pending_commit {
+        awaiting_commit(view, pending)
+    } else {
+        idle(view)
+    }
+}
+
+/// Events are delivered beside everything else. After a failed attempt the timer decides when.
+fn deliver(view: &View<'_>) -> Option<Act> {
+    let idle = match view.report_unit {
+        Unit::Absent => true,
+        Unit::Running => false,
+        Unit::Ended { result } => result == "success",
+    };
+    // A stage that has just begun delivers its own first event.
+    let staging = view.state.operation.is_some();
+    (idle && !staging && !view.state.owed_events.is_empty()).then_some(Act::Deliver)
+}
+
+fn in_flight(view: &View<'_>, operation: &InFlight) -> Act {
+    match (view.unit, operation.starts) {
+        (Unit::Running, _) => Act::Wait,
+        (Unit::Absent | Unit::Ended { .. }, 0) => first_start(view, operation),
+        (Unit::Absent | Unit::Ended { .. }, starts) if starts <= MAX_RESUMES => {
+            if view.boot.shutting_down {
+                Act::Wait
+            } else {
+                Act::Start { resumed: true }
+            }
+        }
+        (Unit::Absent, _) => give_up(view, operation, "gone"),
+        (Unit::Ended { result }, _) => give_up(view, operation, result),
+    }
+}
+
+fn first_start(view: &View<'_>, operation: &InFlight) -> Act {
+    if !view.asks_for(&operation.request.operation_id) {
+        Act::Withdraw
+    } else if say::is_announced(view) && !view.boot.shutting_down {
+        Act::Start { resumed: false }
+    } else {
+        Act::Wait
+    }
+}
+
+fn give_up(view: &View<'_>, operation: &InFlight, result: &str) -> Act {
+    let armed = match operation.arming {
+        Some(_) => "; the boot may have been armed",
+        None => "",
+    };
+    let message = format!(
+        "the operation's unit ended without an outcome {} times, last with systemd's result \
+         \"{result}\"{armed}: see journalctl OPERATION_ID={}",
+        operation.starts,
+        operation.request.operation_id.canonical(),
+    );
+    let status = operation
+        .status()
+        .finish(Code::AgentInternalError, &message, view.now);
+    Act::Complete(Box::new(status))
+}
+
+fn awaiting_commit(view: &View<'_>, pending: &PendingCommit) -> Act {
+    if view.rebooted() {
+        after_boot(view, pending)
+    } else {
+        before_reboot(view, pending)
+    }
+}
+
+/// The terminal status first, then the reboot; but an API server that is away does not hold it for ever.
+fn before_reboot(view: &View<'_>, pending: &PendingCommit) -> Act {
+    let done = view.state.find(&pending.request.operation_id);
+    let published = done.is_none_or(|done| done.published);
+    let armed_for = view
+        .boot
+        .uptime
+        .as_secs()
+        .saturating_sub(pending.armed_at_uptime);
+    let waited = armed_for >= view.limits.publish_wait.as_secs();
+    if !view.boot.shutting_down && (published || waited) {
+        Act::Reboot
+    } else {
+        Act::Wait
+    }
+}
+
+fn after_boot(view: &View<'_>, pending: &PendingCommit) -> Act {
+    let known = view.state.find(&pending.request.operation_id);
+    if known.is_some_and(|done| done.commit.is_none()) {
+        return Act::Announce(Box::new(commit_begun(view, pending)));
+    }
+    match view.commit_unit {
+        Unit::Running => Act::Wait,
+        Unit::Absent | Unit::Ended { .. } if view.boot.uptime < view.limits.commit_overdue => {
+            Act::Wait
+        }
+        Unit::Absent | Unit::Ended { .. } => Act::RunCommit,
+    }
+}
+
+fn commit_begun(view: &View<'_>, pending: &PendingCommit) -> Status {
+    let from = Some(pending.from_version.clone());
+    Status::begin(&pending.request, Phase::Commit, from, view.now)
+}
+
+fn idle(view: &View<'_>) -> Act {
+    let Asked::Request {
+        request,
+        server_allowed,
+    } = &view.annotations.asked
+    else {
+        return Act::Wait;
+    };
+    if view.answered().is_some() || view.boot.shutting_down {
+        return Act::Wait;
+    }
+    if let Some(act) = already_begun(view, request) {
+        return act;
+    }
+    match reject::fresh(view, request, *server_allowed) {
+        Some(status) => Act::Complete(Box::new(status)),
+        None => Act::Accept(Box::new(accepted(view, request))),
+    }
+}
+
+fn accepted(view: &View<'_>, request: &Request) -> InFlight {
+    // An unreadable version fails the operation itself, where the reason can be said.
+    InFlight::new(
+        request.clone(),
+        view.version.unwrap_or_default().to_owned(),
+        view.now,
+    )
+}
+
+/// The state file does not know this request, but the Node says that it was begun: the file was lost.
+fn already_begun(view: &View<'_>, request: &Request) -> Option<Act> {
+    let ours = |status: &&Status| status.operation_id == request.operation_id;
+    let status = view.annotations.status.as_ref().filter(ours)?;
+    let commit = view.annotations.commit_status.as_ref().filter(ours);
+    let adopt = |commit: Option<&Status>| Act::Adopt {
+        status: Box::new(status.clone()),
+        commit: commit.cloned().map(Box::new),
+    };
+    match (request.operation(), status.code, commit) {
+        (Operation::Stage, Code::InProgress, _) => None,
+        (Operation::Stage, _, _) => Some(adopt(None)),
+        (_, Code::InProgress | Code::Success, Some(commit)) if commit.code.is_terminal() => {
+            Some(adopt(Some(commit)))
+        }
+        (_, Code::InProgress | Code::Success, _) => Some(recover(view, request, status)),
+        (_, _, _) => Some(adopt(None)),
+    }
+}
+
+/// The active version decides. A rollback names none: there, any other than the one it left.
+fn recover(view: &View<'_>, request: &Request, status: &Status) -> Act {
+    let on_target = match (view.version, request.target_version()) {
+        (None, _) => false,
+        (Some(version), Some(target)) => version == target,
+        (Some(version), None) => status
+            .from_version
+            .as_deref()
+            .is_some_and(|from| from != version),
+    };
+    Act::Recover(Box::new(Recovery {
+        request: request.clone(),
+        status: status.clone(),
+        on_target,
+    }))
+}

@@ -1,0 +1,148 @@
+use super::{Asked, View};
+use crate::contract::{Code, Id, Status};
+use crate::state::Completed;
+
+/// Which of our two annotations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Status,
+    CommitStatus,
+}
+
+/// One status to write, and what to record once the API server has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Publish {
+    pub key: Key,
+    pub status: Status,
+    pub mark: Mark,
+}
+
+/// Which record is published by a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    Nothing,
+    Operation(Id),
+    CommitAnnounced(Id),
+    Commit(Id),
+    Refused,
+}
+
+/// What the Node does not say yet: recorded outcomes first, oldest first, then what is under way, then
+/// what somebody else overwrote.
+pub(super) fn say(view: &View<'_>) -> Option<Publish> {
+    unpublished(view)
+        .or_else(|| refused(view))
+        .or_else(|| in_flight(view))
+        .or_else(|| commit(view))
+        .or_else(|| overwritten(view))
+}
+
+fn unpublished(view: &View<'_>) -> Option<Publish> {
+    let done = view.state.completed.iter().find(|done| !done.published)?;
+    let mark = Mark::Operation(done.status.operation_id.clone());
+    Some(publish(Key::Status, &done.status, mark, view))
+}
+
+fn refused(view: &View<'_>) -> Option<Publish> {
+    let refused = view
+        .state
+        .refused
+        .as_ref()
+        .filter(|refused| !refused.published)?;
+    Some(publish(Key::Status, &refused.status, Mark::Refused, view))
+}
+
+/// Before the start the Node must say `InProgress`; after it, a heartbeat says so again.
+fn in_flight(view: &View<'_>) -> Option<Publish> {
+    let operation = view.state.operation.as_ref()?;
+    let due = match operation.starts {
+        0 => view.asks_for(&operation.request.operation_id) && !is_announced(view),
+        _ => view.heartbeat_due,
+    };
+    due.then(|| publish(Key::Status, &operation.status(), Mark::Nothing, view))
+}
+
+/// Whether the Node says that the operation in flight is in progress.
+pub(super) fn is_announced(view: &View<'_>) -> bool {
+    let said = view.annotations.status.as_ref();
+    view.state
+        .operation
+        .as_ref()
+        .zip(said)
+        .is_some_and(|(operation, said)| {
+            said.operation_id == operation.request.operation_id && said.code == Code::InProgress
+        })
+}
+
+/// The commit is announced before its outcome, however quick it was.
+fn commit(view: &View<'_>) -> Option<Publish> {
+    let commits = view
+        .state
+        .completed
+        .iter()
+        .filter_map(|done| done.commit.as_ref());
+    commits.into_iter().find_map(|commit| {
+        let id = commit.status.operation_id.clone();
+        let begun = || begun(&commit.status);
+        if !commit.announced {
+            Some(publish(
+                Key::CommitStatus,
+                &begun(),
+                Mark::CommitAnnounced(id),
+                view,
+            ))
+        } else if commit.status.code.is_terminal() {
+            let mark = Mark::Commit(id);
+            (!commit.published).then(|| publish(Key::CommitStatus, &commit.status, mark, view))
+        } else {
+            view.heartbeat_due
+                .then(|| publish(Key::CommitStatus, &begun(), Mark::Nothing, view))
+        }
+    })
+}
+
+/// The commit's status as it was before it had an outcome.
+fn begun(status: &Status) -> Status {
+    Status {
+        code: Code::InProgress,
+        trident_error: None,
+        finished_utc: None,
+        ..status.clone().with_message("committing the booted slot")
+    }
+}
+
+/// The answer to the request that stands on the Node, where an annotation says something else. Not while
+/// an operation runs: then the annotation is that one's.
+fn overwritten(view: &View<'_>) -> Option<Publish> {
+    if view.state.operation.is_some() {
+        return None;
+    }
+    if let Some(done) = view.answered() {
+        return answer_overwritten(view, done);
+    }
+    let refused = view.state.refused.as_ref()?;
+    let same = matches!(&view.annotations.asked, Asked::Broken { digest, .. } if *digest == refused.digest);
+    (same && differs(view.annotations.status.as_ref(), &refused.status))
+        .then(|| publish(Key::Status, &refused.status, Mark::Nothing, view))
+}
+
+fn answer_overwritten(view: &View<'_>, done: &Completed) -> Option<Publish> {
+    if differs(view.annotations.status.as_ref(), &done.status) {
+        return Some(publish(Key::Status, &done.status, Mark::Nothing, view));
+    }
+    let commit = done.commit.as_ref().filter(|commit| commit.published)?;
+    differs(view.annotations.commit_status.as_ref(), &commit.status)
+        .then(|| publish(Key::CommitStatus, &commit.status, Mark::Nothing, view))
+}
+
+fn differs(said: Option<&Status>, recorded: &Status) -> bool {
+    said.is_none_or(|said| !said.says_the_same(recorded))
+}
+
+fn publish(key: Key, status: &Status, mark: Mark, view: &View<'_>) -> Publish {
+    Publish {
+        key,
+        status: status.clone().at(view.now),
+        mark,
+    }
+}
