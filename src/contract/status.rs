@@ -132,6 +132,19 @@ impl Status {
         self.at(now)
     }
 
+    pub fn from_version(mut self, version: Option<&str>) -> Self {
+        self.from_version = version.map(str::to_owned);
+        self
+    }
+
+    /// The same status as it was before it had an outcome.
+    pub fn begun(mut self, doing: &str) -> Self {
+        self.code = Code::InProgress;
+        self.trident_error = None;
+        self.finished_utc = None;
+        self.with_message(doing)
+    }
+
     pub fn with_message(mut self, message: &str) -> Self {
         self.message = Message::new(message);
         self

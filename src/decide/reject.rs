@@ -17,11 +17,11 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
                 broken.operation.into(),
                 view.now,
             );
-            let status = Status {
-                from_version: view.version.map(str::to_owned),
-                ..status
-            }
-            .finish(Code::InvalidRequest, &broken.problem.to_string(), view.now);
+            let why = broken.problem.to_string();
+            let status =
+                status
+                    .from_version(view.version)
+                    .finish(Code::InvalidRequest, &why, view.now);
             (!known).then(|| Act::Refuse {
                 digest: digest.clone(),
                 status: Box::new(status),

@@ -83,7 +83,7 @@ fn commit(view: &View<'_>) -> Option<Publish> {
         .filter_map(|done| done.commit.as_ref());
     commits.into_iter().find_map(|commit| {
         let id = commit.status.operation_id.clone();
-        let begun = || begun(&commit.status);
+        let begun = || commit.status.clone().begun("committing the booted slot");
         if !commit.announced {
             Some(publish(
                 Key::CommitStatus,
@@ -99,16 +99,6 @@ fn commit(view: &View<'_>) -> Option<Publish> {
                 .then(|| publish(Key::CommitStatus, &begun(), Mark::Nothing, view))
         }
     })
-}
-
-/// The commit's status as it was before it had an outcome.
-fn begun(status: &Status) -> Status {
-    Status {
-        code: Code::InProgress,
-        trident_error: None,
-        finished_utc: None,
-        ..status.clone().with_message("committing the booted slot")
-    }
 }
 
 /// The answer to the request that stands on the Node, where an annotation says something else. Not while

@@ -1,1 +1,13 @@
-//! Not written yet.
+//! Door: the one Node of this machine. Reads and watches metadata only, so that the API server sends about
+//! a kilobyte per event; where the Node's identity is to be checked, the whole Node is read, and only its
+//! `systemUUID` is looked at.
+
+mod client;
+mod error;
+mod identity;
+mod node;
+
+pub use client::NodeApi;
+pub use error::{KubeError, Retry};
+pub use identity::{IdentityError, node_name};
+pub use node::{Node, Seen};
