@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::config::{CurrentVersion, Fallback};
 
+pub mod alive;
 mod os_release;
 
 /// Larger files are not what they should be.

@@ -2,6 +2,7 @@
 //! variable means its default; a malformed one ends the start.
 
 mod allow;
+mod export;
 mod parse;
 mod settings;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use url::Url;
 use crate::contract::Keys;
 
 pub use allow::AllowedServers;
+pub use export::{EXPORT_PATH, Environment, exported, missing, read_export};
 pub use parse::{ConfigError, Loaded};
 pub use settings::{Kind, PREFIX, SETTINGS, Setting};
 

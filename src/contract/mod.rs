@@ -6,6 +6,7 @@ mod keys;
 mod message;
 mod redact;
 mod request;
+mod span;
 mod status;
 mod time;
 
@@ -14,6 +15,7 @@ pub use keys::{InvalidPrefix, Keys};
 pub use message::Message;
 pub use redact::origin;
 pub use request::{Broken, Operation, Problem, Request, Update, Work};
+pub use span::{commit_span, request_span, status_span};
 pub use status::{Code, Location, Phase, Status, TridentError};
 pub use time::Utc;
 

@@ -12,6 +12,18 @@ pub enum Phase {
     Commit,
 }
 
+impl Phase {
+    /// The word in an annotation and a log field.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stage => Operation::Stage.name(),
+            Self::Finalize => Operation::Finalize.name(),
+            Self::Rollback => Operation::Rollback.name(),
+            Self::Commit => "commit",
+        }
+    }
+}
+
 impl From<Operation> for Phase {
     fn from(operation: Operation) -> Self {
         match operation {

@@ -7,7 +7,7 @@ use crate::state::{InFlight, PendingCommit};
 const MAX_RESUMES: u32 = 3;
 
 pub(super) fn act(view: &View<'_>) -> Act {
-    if let Some(act) = refusal(view).or_else(|| deliver(view)) {
+    if let Some(act) = refusal(view) {
         return act;
     }
     if let Some(operation) = &view.state.operation {
@@ -19,16 +19,14 @@ pub(super) fn act(view: &View<'_>) -> Act {
     }
 }
 
-/// Events are delivered beside everything else. After a failed attempt the timer decides when.
-fn deliver(view: &View<'_>) -> Option<Act> {
+/// After a failed attempt the timer decides when. A running operation delivers its own events.
+pub(super) fn deliver(view: &View<'_>) -> bool {
     let idle = match view.report_unit {
         Unit::Absent => true,
         Unit::Running => false,
         Unit::Ended { result } => result == "success",
     };
-    // A stage that has just begun delivers its own first event.
-    let staging = view.state.operation.is_some();
-    (idle && !staging && !view.state.owed_events.is_empty()).then_some(Act::Deliver)
+    idle && view.state.operation.is_none() && !view.state.owed_events.is_empty()
 }
 
 fn in_flight(view: &View<'_>, operation: &InFlight) -> Act {
@@ -48,7 +46,9 @@ fn in_flight(view: &View<'_>, operation: &InFlight) -> Act {
 }
 
 fn first_start(view: &View<'_>, operation: &InFlight) -> Act {
-    if !view.asks_for(&operation.request.operation_id) {
+    if !view.is_node_known() {
+        Act::Wait
+    } else if !view.asks_for(&operation.request.operation_id) {
         Act::Withdraw
     } else if say::is_announced(view) && !view.boot.shutting_down {
         Act::Start { resumed: false }

@@ -1,8 +1,8 @@
 //! The judgment, and all of it: pure functions over plain values. No clock, no I/O, no log.
 //!
-//! [`decide`] reads one [`View`] and answers in two lanes that do not wait for each other: what to *say*
-//! on the Node, and what to *do* on the host. The caller does it, looks again and asks again, so nothing
-//! is decided from what happens to be in memory.
+//! [`decide`] reads one [`View`] and answers in lanes that do not wait for each other: what to *say* on the
+//! Node, what to *do* on the host, and whether to deliver what Nebraska is owed. The caller does it, looks
+//! again and asks again, so nothing is decided from what happens to be in memory.
 //!
 //! ```text
 //!             accept            start (InProgress is published)       outcome recorded
@@ -39,6 +39,8 @@ use crate::state::InFlight;
 pub struct Plan {
     pub say: Option<Publish>,
     pub act: Act,
+    /// Start the unit that delivers events to Nebraska; beside everything else.
+    pub deliver: bool,
 }
 
 /// One step on the host. Those that record are decided anew after it.
@@ -72,8 +74,6 @@ pub enum Act {
     Reboot,
     /// Start the commit unit: boot did not.
     RunCommit,
-    /// Start the unit that delivers events to Nebraska.
-    Deliver,
 }
 
 /// What is left of a finalize or rollback whose record was lost.
@@ -91,5 +91,6 @@ pub fn decide(view: &View<'_>) -> Plan {
     Plan {
         say: say::say(view),
         act: act::act(view),
+        deliver: act::deliver(view),
     }
 }

@@ -4,7 +4,7 @@ use crate::contract::{Code, Operation, Phase, Request, Status, origin};
 /// The answer to what cannot be run now or ever; `None` where nothing new is asked, or it may be run.
 pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
     match &view.annotations.asked {
-        Asked::Nothing => None,
+        Asked::Unknown | Asked::Nothing => None,
         Asked::Broken { digest, broken } => {
             let known = view
                 .state

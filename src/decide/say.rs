@@ -30,6 +30,9 @@ pub enum Mark {
 /// What the Node does not say yet: recorded outcomes first, oldest first, then what is under way, then
 /// what somebody else overwrote.
 pub(super) fn say(view: &View<'_>) -> Option<Publish> {
+    if !view.is_node_known() {
+        return None;
+    }
     unpublished(view)
         .or_else(|| refused(view))
         .or_else(|| in_flight(view))

@@ -32,7 +32,9 @@ pub struct Annotations {
 /// The request annotation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Asked {
+    /// The Node was not read yet, or is gone.
     #[default]
+    Unknown,
     Nothing,
     Broken {
         /// Of the annotation's text.
@@ -81,13 +83,17 @@ impl View<'_> {
     pub(super) fn request(&self) -> Option<&Request> {
         match &self.annotations.asked {
             Asked::Request { request, .. } => Some(request),
-            Asked::Nothing | Asked::Broken { .. } => None,
+            Asked::Unknown | Asked::Nothing | Asked::Broken { .. } => None,
         }
     }
 
     /// The record of the request on the Node.
     pub(super) fn answered(&self) -> Option<&Completed> {
         self.state.find(&self.request()?.operation_id)
+    }
+
+    pub(super) fn is_node_known(&self) -> bool {
+        self.annotations.asked != Asked::Unknown
     }
 
     pub(super) fn asks_for(&self, id: &Id) -> bool {

@@ -20,7 +20,7 @@ type Unknown = Map<String, Value>;
 pub struct State {
     #[serde(default = "version")]
     version: u32,
-    /// The machine that this file belongs to, in the derived form that Nebraska sees.
+    /// The machine that this file belongs to: its machine id, hashed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) machine: Option<String>,
     /// Accepted, not ended.

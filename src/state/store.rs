@@ -45,11 +45,11 @@ enum Unusable {
 }
 
 impl Store {
-    /// `machine`: the derived machine id; a file of another machine is set aside.
-    pub fn new(path: &Path, machine: &str) -> Self {
+    /// `machine_id`: as `/etc/machine-id` has it; the file of another machine is set aside.
+    pub fn new(path: &Path, machine_id: &str) -> Self {
         Self {
             path: path.to_owned(),
-            machine: machine.to_owned(),
+            machine: hex(&Sha256::digest(machine_id.as_bytes())),
         }
     }
 
@@ -134,12 +134,7 @@ impl Store {
 
     /// Named after its content: a crash loop leaves one file, not thousands.
     fn set_aside(&self, bytes: &[u8], why: &Unusable) -> Result<(), StoreError> {
-        let digest = Sha256::digest(bytes);
-        let suffix: String = digest
-            .iter()
-            .take(4)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let suffix: String = hex(&Sha256::digest(bytes)).chars().take(8).collect();
         let (kind, reason) = match why {
             Unusable::Unreadable(problem) => ("unreadable", problem.as_str()),
             Unusable::Foreign => ("foreign", "it belongs to another machine"),
@@ -188,6 +183,10 @@ impl Store {
         }
         Ok(Some(file))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 enum Wait {

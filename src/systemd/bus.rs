@@ -1,0 +1,66 @@
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::proxy::CacheProperties;
+use zbus_systemd::{login1, systemd1};
+
+use super::SystemdError;
+
+/// Of one call on the bus, and of connecting to it.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A connection to the system bus, subscribed to systemd's signals.
+#[derive(Debug, Clone)]
+pub struct Systemd {
+    pub(super) connection: Connection,
+    pub(super) manager: systemd1::ManagerProxy<'static>,
+    pub(super) login: login1::ManagerProxy<'static>,
+}
+
+impl Systemd {
+    /// # Errors
+    /// [`SystemdError::Connect`], [`SystemdError::ConnectTimedOut`], and whatever subscribing says.
+    pub async fn connect() -> Result<Self, SystemdError> {
+        let systemd = match timeout(DEADLINE, Self::open()).await {
+            Ok(opened) => opened.map_err(|source| SystemdError::Connect { source })?,
+            Err(_elapsed) => return Err(SystemdError::ConnectTimedOut { after: DEADLINE }),
+        };
+        call(
+            "subscribing to systemd's signals",
+            systemd.manager.subscribe(),
+        )
+        .await?;
+        Ok(systemd)
+    }
+
+    async fn open() -> zbus::Result<Self> {
+        let connection: Connection = Builder::system().method_timeout(DEADLINE).build().await?;
+        let manager = systemd1::ManagerProxy::builder(&connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        let login = login1::ManagerProxy::builder(&connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        Ok(Self {
+            connection,
+            manager,
+            login,
+        })
+    }
+}
+
+/// One call, with a name for its error.
+pub(super) async fn call<T>(
+    what: impl Into<String>,
+    answer: impl Future<Output = zbus::Result<T>>,
+) -> Result<T, SystemdError> {
+    answer.await.map_err(|source| SystemdError::Call {
+        what: what.into(),
+        source,
+    })
+}

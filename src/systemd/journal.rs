@@ -1,0 +1,47 @@
+//! Where records go: structured to the journal when it is what standard error is connected to, else as
+//! plain text.
+
+use thiserror::Error;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+/// Fixed ids of the records that mark an operation's way, for `journalctl MESSAGE_ID=`.
+pub mod message_id {
+    pub const OPERATION_STARTED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a01";
+    pub const OPERATION_ENDED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a02";
+    pub const REBOOT_ASKED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a03";
+    pub const COMMIT_ENDED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a04";
+}
+
+#[derive(Debug, Error)]
+pub enum LogError {
+    #[error("cannot connect to the journal")]
+    Journal { source: std::io::Error },
+    #[error("cannot install the log")]
+    Install { source: TryInitError },
+}
+
+/// Sets the log up for the whole process.
+///
+/// # Errors
+/// [`LogError`].
+pub fn init(level: Level) -> Result<(), LogError> {
+    let registry = tracing_subscriber::registry().with(LevelFilter::from_level(level));
+    let installed = if libsystemd::logging::connected_to_journal() {
+        let journal = tracing_journald::layer()
+            .map_err(|source| LogError::Journal { source })?
+            // The fields' own names: OPERATION_ID, not F_OPERATION_ID.
+            .with_field_prefix(None)
+            .with_syslog_identifier("trident-acl-agent".to_owned());
+        registry.with(journal).try_init()
+    } else {
+        let text = tracing_subscriber::fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .with_target(false);
+        registry.with(text).try_init()
+    };
+    installed.map_err(|source| LogError::Install { source })
+}
