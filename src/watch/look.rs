@@ -1,0 +1,172 @@
+//! What is: the values that a decision is made from.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::{COMMIT_OVERDUE, WatchError, Watcher, names};
+use crate::config::Config;
+use crate::contract::{Code, Request, Status, Utc};
+use crate::decide::{Annotations, Asked, Boot, Limits, Plan, Unit, View, decide};
+use crate::host::{alive, uptime};
+use crate::kubernetes::{Node, Seen};
+use crate::state::State;
+use crate::systemd::{Systemd, UnitState};
+
+/// One look, owned.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) annotations: Annotations,
+    pub(super) state: State,
+    unit: Unit,
+    commit_unit: Unit,
+    report_unit: Unit,
+    boot: Boot,
+    version: Option<String>,
+    limits: Limits,
+    heartbeat_due: bool,
+}
+
+impl Look {
+    pub(super) fn plan(&self) -> Plan {
+        decide(&View {
+            annotations: &self.annotations,
+            state: &self.state,
+            unit: &self.unit,
+            commit_unit: &self.commit_unit,
+            report_unit: &self.report_unit,
+            boot: &self.boot,
+            version: self.version.as_deref(),
+            limits: self.limits,
+            heartbeat_due: self.heartbeat_due,
+            now: Utc::now(),
+        })
+    }
+
+    /// Something runs, and its heartbeat is to be kept up.
+    pub(super) fn is_working(&self) -> bool {
+        self.unit == Unit::Running || self.commit_unit == Unit::Running
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.boot.shutting_down
+    }
+}
+
+impl Watcher {
+    /// Units first, the state after them: a unit that has ended has recorded its outcome before.
+    pub(super) async fn look(&mut self) -> Result<Look, WatchError> {
+        let annotations = annotations(&self.node, &self.config);
+        let known = self.store.read()?;
+        let systemd = self.systemd().await?;
+        let unit = match &known.operation {
+            Some(operation) => seen(systemd.unit(&names::unit(&operation.request)).await?),
+            None => Unit::Absent,
+        };
+        let commit_unit = match known.pending_commit {
+            Some(_) => seen(systemd.unit(names::COMMIT).await?),
+            None => Unit::Absent,
+        };
+        let report_unit = seen(systemd.unit(names::REPORT).await?);
+        let shutting_down = systemd.is_shutting_down().await?;
+        let working = unit == Unit::Running || commit_unit == Unit::Running;
+        let heartbeat_due = working && alive::is_fresh() && self.is_beat_due(&annotations);
+        Ok(Look {
+            annotations,
+            state: self.store.read()?,
+            unit,
+            commit_unit,
+            report_unit,
+            boot: Boot {
+                id: self.boot_id.clone(),
+                uptime: uptime(),
+                shutting_down,
+            },
+            version: self.host.version(&self.config.current_version).ok(),
+            limits: Limits {
+                publish_wait: self.config.publish_max_wait,
+                commit_overdue: COMMIT_OVERDUE,
+            },
+            heartbeat_due,
+        })
+    }
+
+    /// The connection to the bus; a broken one was dropped.
+    pub(super) async fn systemd(&mut self) -> Result<Systemd, WatchError> {
+        match &self.systemd {
+            Some(systemd) => Ok(systemd.clone()),
+            None => Ok(self.systemd.insert(Systemd::connect().await?).clone()),
+        }
+    }
+
+    /// By the monotonic clock where this process wrote last; else by what the Node says.
+    fn is_beat_due(&self, annotations: &Annotations) -> bool {
+        let since = match self.last_beat {
+            Some(beat) => beat.elapsed(),
+            None => since_said(annotations),
+        };
+        since >= self.config.heartbeat_interval
+    }
+}
+
+/// How long ago the Node was last told `InProgress`; a clock that jumped back counts as long ago.
+fn since_said(annotations: &Annotations) -> Duration {
+    let said = [&annotations.status, &annotations.commit_status];
+    let in_progress = said
+        .into_iter()
+        .flatten()
+        .filter(|status| status.code == Code::InProgress);
+    let last = in_progress
+        .map(|status| status.last_updated_utc.second())
+        .max();
+    let ago = last.map_or(i64::MAX, |last| Utc::now().second().saturating_sub(last));
+    u64::try_from(ago).map_or(Duration::MAX, Duration::from_secs)
+}
+
+fn seen(state: UnitState) -> Unit {
+    match state {
+        UnitState::Absent => Unit::Absent,
+        UnitState::Running => Unit::Running,
+        UnitState::Ended { result } => Unit::Ended { result },
+    }
+}
+
+fn annotations(node: &Seen, config: &Config) -> Annotations {
+    match node {
+        Seen::Unknown | Seen::Gone => Annotations::default(),
+        Seen::Node(node) => Annotations {
+            asked: asked(node, config),
+            status: status(node, &config.keys.status),
+            commit_status: status(node, &config.keys.commit_status),
+        },
+    }
+}
+
+fn asked(node: &Node, config: &Config) -> Asked {
+    let Some(text) = node.annotations.get(&config.keys.request) else {
+        return Asked::Nothing;
+    };
+    match Request::parse(text) {
+        Ok(request) => {
+            let server = request.work.update().map(|update| &update.server);
+            let server_allowed = server.is_none_or(|server| config.allowed_servers.allows(server));
+            Asked::Request {
+                request,
+                server_allowed,
+            }
+        }
+        Err(broken) => {
+            let digest = Sha256::digest(text.as_bytes());
+            Asked::Broken {
+                digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+                broken,
+            }
+        }
+    }
+}
+
+fn status(node: &Node, key: &str) -> Option<Status> {
+    node.annotations
+        .get(key)
+        .and_then(|text| Status::from_json(text))
+}

@@ -1,0 +1,123 @@
+//! Publishing: one annotation at a time, recorded as published only once the API server has it.
+
+use tokio::time::Instant;
+use tracing::{Instrument, error, info, warn};
+
+use super::feed::chain;
+use super::{WatchError, Watcher};
+use crate::contract::{Code, Status, status_span};
+use crate::decide::{Key, Mark, Publish};
+use crate::kubernetes::{KubeError, NodeApi, Retry, Seen};
+use crate::state::State;
+
+impl Watcher {
+    /// Whether something was written.
+    pub(super) async fn say(&mut self, publish: Publish) -> Result<bool, WatchError> {
+        let Some(api) = self.api.clone() else {
+            return Ok(false);
+        };
+        let span = status_span(&publish.status);
+        self.say_through(&api, publish).instrument(span).await
+    }
+
+    async fn say_through(&mut self, api: &NodeApi, publish: Publish) -> Result<bool, WatchError> {
+        let key = match publish.key {
+            Key::Status => self.config.keys.status.clone(),
+            Key::CommitStatus => self.config.keys.commit_status.clone(),
+        };
+        match write(api, &key, &publish.status).await {
+            Ok(Seen::Node(node)) => {
+                self.node = Seen::Node(node);
+                self.written(&publish)?;
+                Ok(true)
+            }
+            Ok(gone) => {
+                self.node = gone;
+                Ok(false)
+            }
+            Err(error) => {
+                self.not_written(&error);
+                Ok(false)
+            }
+        }
+    }
+
+    fn written(&mut self, publish: &Publish) -> Result<(), WatchError> {
+        let failures = self.said.reset();
+        if failures > 0 {
+            info!(failures, "the API server takes statuses again");
+        }
+        if publish.status.code == Code::InProgress {
+            self.last_beat = Some(Instant::now());
+        }
+        if publish.mark != Mark::Nothing {
+            self.store.update(|state| mark(state, publish))?;
+            info!(code = ?publish.status.code, status_message = %publish.status.message, "published");
+        }
+        Ok(())
+    }
+
+    fn not_written(&mut self, error: &KubeError) {
+        if self.said.failures() == 0 {
+            error!(
+                reason = chain(error),
+                "cannot publish the status, trying again for ever"
+            );
+        }
+        let retry_after = match error.retry() {
+            Retry::Later(after) => after,
+            Retry::Reconnect => {
+                self.api = None;
+                None
+            }
+            Retry::Refused => Some(super::gate::jittered(std::time::Duration::from_secs(15))),
+        };
+        self.said.close(retry_after);
+    }
+}
+
+/// All annotations of a Node together are limited: where the server refuses for that, the shortest status
+/// that is still valid has a better chance.
+async fn write(api: &NodeApi, key: &str, status: &Status) -> Result<Seen, KubeError> {
+    match api.annotate(key, &status.to_json()).await {
+        Err(error) if error.is_too_large() && !status.message.as_str().is_empty() => {
+            warn!(
+                reason = chain(&error),
+                "the status was refused, writing it without its message"
+            );
+            api.annotate(key, &status.clone().with_message("").to_json())
+                .await
+        }
+        written => written,
+    }
+}
+
+/// Only if the record still says what was written.
+fn mark(state: &mut State, publish: &Publish) {
+    match &publish.mark {
+        Mark::Nothing => {}
+        Mark::Refused => {
+            let refused = state.refused.as_mut();
+            if let Some(refused) = refused.filter(|it| it.status.says_the_same(&publish.status)) {
+                refused.published = true;
+            }
+        }
+        Mark::Operation(id) => {
+            let done = state.find_mut(id);
+            if let Some(done) = done.filter(|it| it.status.says_the_same(&publish.status)) {
+                done.published = true;
+            }
+        }
+        Mark::CommitAnnounced(id) => {
+            if let Some(commit) = state.find_mut(id).and_then(|done| done.commit.as_mut()) {
+                commit.announced = true;
+            }
+        }
+        Mark::Commit(id) => {
+            let commit = state.find_mut(id).and_then(|done| done.commit.as_mut());
+            if let Some(commit) = commit.filter(|it| it.status.says_the_same(&publish.status)) {
+                commit.published = true;
+            }
+        }
+    }
+}
