@@ -10,3 +10,5 @@ pub mod node;
 pub mod tls;
 /// A tridentd with two slots.
 pub mod trident;
+/// The server code of `proto/`.
+pub mod wire;

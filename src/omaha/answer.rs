@@ -1,0 +1,115 @@
+//! What an update check was answered.
+
+use super::error::Error;
+use super::identity::Server;
+use super::offer::{HashSource, Offer};
+use super::reply::{AppReply, Update};
+
+/// The answer to an update check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckAnswer {
+    /// Here is an update; whether it is the wanted one is for the caller to see.
+    Offer(Offer),
+    /// There is none.
+    NoUpdate,
+    /// The server believes that this instance is in the middle of an update.
+    InProgress,
+    /// Not now: the server's limits or switches say so. Holds its status.
+    Later(String),
+    /// No. Holds the server's status.
+    Refused(String),
+}
+
+/// Reads the answer for our app.
+pub(super) fn read(
+    server: &Server,
+    reply: &AppReply,
+    hash: HashSource,
+) -> Result<CheckAnswer, Error> {
+    if reply.status != "ok" {
+        return Ok(refusal(&reply.status));
+    }
+    let missing = || Error::UpdateCheckMissing {
+        server: server.clone(),
+    };
+    let update = reply.update.as_ref().ok_or_else(missing)?;
+    match update.status.as_str() {
+        "ok" => offer(server, update, hash),
+        "noupdate" => Ok(CheckAnswer::NoUpdate),
+        other => Ok(CheckAnswer::Refused(format!("update check: {other}"))),
+    }
+}
+
+fn offer(server: &Server, update: &Update, hash: HashSource) -> Result<CheckAnswer, Error> {
+    match Offer::read(update, hash) {
+        Ok(offer) => Ok(CheckAnswer::Offer(offer)),
+        Err(source) => Err(Error::Offer {
+            server: server.clone(),
+            source,
+        }),
+    }
+}
+
+fn refusal(status: &str) -> CheckAnswer {
+    match status {
+        "error-updateInProgressOnInstance" => CheckAnswer::InProgress,
+        "error-maxUpdatesPerPeriodLimitReached"
+        | "error-maxConcurrentUpdatesLimitReached"
+        | "error-maxTimedOutUpdatesLimitReached"
+        | "error-updatesDisabled" => CheckAnswer::Later(status.to_owned()),
+        other => CheckAnswer::Refused(other.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::omaha::reply::Reply;
+
+    fn answer(app: &str) -> Result<CheckAnswer, Error> {
+        let server = Server::parse("https://h/").expect("https");
+        let body = format!(r#"<response><app appid="other" status="bad"/>{app}</response>"#);
+        let reply = Reply::parse(body.as_bytes())
+            .expect("a reply")
+            .into_app("OURS");
+        read(&server, &reply.expect("our app"), HashSource::Hash)
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let app = |status: &str| format!(r#"<app appid="ours" status="{status}"/>"#);
+        for (status, expected) in [
+            ("error-updateInProgressOnInstance", CheckAnswer::InProgress),
+            (
+                "error-updatesDisabled",
+                CheckAnswer::Later("error-updatesDisabled".into()),
+            ),
+            (
+                "error-unknownApplicationOrGroup",
+                CheckAnswer::Refused("error-unknownApplicationOrGroup".into()),
+            ),
+            (
+                "error-of-next-year",
+                CheckAnswer::Refused("error-of-next-year".into()),
+            ),
+        ] {
+            assert_eq!(answer(&app(status)).expect("an answer"), expected);
+        }
+    }
+
+    #[test]
+    fn update_check_statuses_are_told_apart() {
+        let app = |status: &str| {
+            format!(r#"<app appid="ours" status="ok"><updatecheck status="{status}"/></app>"#)
+        };
+        assert_eq!(
+            answer(&app("noupdate")).expect("an answer"),
+            CheckAnswer::NoUpdate
+        );
+        let refused = CheckAnswer::Refused("update check: error-internal".into());
+        assert_eq!(answer(&app("error-internal")).expect("an answer"), refused);
+        assert!(matches!(answer(&app("ok")), Err(Error::Offer { .. })));
+        let none = answer(r#"<app appid="ours" status="ok"/>"#);
+        assert!(matches!(none, Err(Error::UpdateCheckMissing { .. })));
+    }
+}
