@@ -4,6 +4,8 @@
 mod id;
 mod keys;
 mod message;
+/// Fixed ids of records in the journal.
+pub mod message_id;
 mod redact;
 mod request;
 mod span;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::identity::Server;
+use super::identity::{IdentityError, Server};
 use super::offer::OfferError;
 use super::xml::XmlError;
 
@@ -153,6 +153,9 @@ pub enum ReportError {
     /// There was no usable answer.
     #[error("reporting an event")]
     Request(#[from] Error),
+    /// The event cannot be told: its server or its versions are not usable.
+    #[error("reporting an event")]
+    Identity(#[from] IdentityError),
 }
 
 impl Error {
@@ -185,6 +188,7 @@ impl ReportError {
         match self {
             ReportError::NotTaken { .. } => Retry::Later { after: None },
             ReportError::Request(error) => error.retry(),
+            ReportError::Identity(_) => Retry::Never,
         }
     }
 }

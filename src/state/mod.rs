@@ -9,7 +9,7 @@ mod tests;
 
 pub use file::replace;
 pub use record::{
-    Arming, CommitRecord, Completed, EventKind, InFlight, Offer, OwedEvent, PendingCommit, Refused,
-    Staged, State,
+    Arming, CommitRecord, Completed, EventKind, InFlight, LOST_BOOT, Offer, OwedEvent,
+    PendingCommit, Refused, Staged, State,
 };
 pub use store::{OperationLock, Store, StoreError};

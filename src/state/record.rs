@@ -6,6 +6,8 @@ use crate::contract::{Id, Operation, Request, Status, Update, Utc};
 
 /// The version of the format that this agent writes.
 const VERSION: u32 = 1;
+/// Stands for a boot that no record tells of: no boot has this id.
+pub const LOST_BOOT: &str = "lost";
 /// Most finished operations that are remembered.
 const MAX_COMPLETED: usize = 32;
 /// Most events that Nebraska may be owed.

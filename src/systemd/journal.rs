@@ -7,14 +7,6 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-/// Fixed ids of the records that mark an operation's way, for `journalctl MESSAGE_ID=`.
-pub mod message_id {
-    pub const OPERATION_STARTED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a01";
-    pub const OPERATION_ENDED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a02";
-    pub const REBOOT_ASKED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a03";
-    pub const COMMIT_ENDED: &str = "b1d4f0a4ad974b4d8b8f2e4c1f0c6a04";
-}
-
 #[derive(Debug, Error)]
 pub enum LogError {
     #[error("cannot connect to the journal")]

@@ -14,7 +14,7 @@ mod units;
 
 pub use bus::Systemd;
 pub use error::SystemdError;
-pub use journal::{LogError, init as init_log, message_id};
+pub use journal::{LogError, init as init_log};
 pub use notify::{Notifier, watchdog_interval};
 pub use signals::follow_jobs;
 pub use units::{Transient, UnitState};

@@ -6,15 +6,16 @@ use tracing::{Instrument, error, info, warn};
 
 use super::feed::chain;
 use super::{WatchError, Watcher, names};
-use crate::contract::{Code, Request, Status, Utc, commit_span, request_span, status_span};
+use crate::contract::{
+    Code, Request, Status, Utc, commit_span, message_id, request_span, status_span,
+};
 use crate::decide::{Act, Recovery};
-use crate::state::{Arming, CommitRecord, Completed, InFlight, PendingCommit, Refused, State};
-use crate::systemd::message_id;
+use crate::state::{
+    Arming, CommitRecord, Completed, InFlight, LOST_BOOT, PendingCommit, Refused, State,
+};
 
 /// Between two requests for the same reboot, and between two starts of the commit unit.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Stands for a boot that no record tells of: no boot has this id.
-const LOST_BOOT: &str = "lost";
 
 impl Watcher {
     /// Whether there is something new to look at.

@@ -1,0 +1,116 @@
+//! Commit: after the boot, tridentd says whether it is the one that was armed.
+
+use tracing::{error, info};
+
+use super::OperateError;
+use super::answer::{answer, chain};
+use super::means::Means;
+use super::owe::owe;
+use crate::contract::{Code, Phase, Status, Utc, message_id};
+use crate::decide::{Verdict, after_commit};
+use crate::state::{CommitRecord, Completed, EventKind, PendingCommit, State};
+use crate::trident::{Error, Retry, Served};
+
+/// How often a call that broke off is made again: a second commit is told "nothing to do".
+const TRIES: u32 = 3;
+
+pub(super) async fn run(means: &Means, pending: &PendingCommit) -> Result<Code, OperateError> {
+    let from = &pending.from_version;
+    info!(from_version = from, "the node rebooted, committing");
+    let begun = Status::begin(
+        &pending.request,
+        Phase::Commit,
+        Some(from.clone()),
+        Utc::now(),
+    );
+    means.store.update(|state| begin(state, pending, begun))?;
+    let served = call(means).await?;
+    let version = means
+        .host
+        .version(&means.config.current_version)
+        .unwrap_or_default();
+    let verdict = after_commit(&answer(&served), &pending.request, from, &version);
+    log(&verdict);
+    let code = verdict.code;
+    means
+        .store
+        .update(|state| record(state, pending, verdict, &version))?;
+    Ok(code)
+}
+
+/// tridentd away is no outcome: the commit stays pending and is tried again.
+async fn call(means: &Means) -> Result<Result<Served, Error>, OperateError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match means.trident.commit(means.config.finalize_timeout).await {
+            Err(source @ Error::Unreachable { .. }) => {
+                return Err(OperateError::CommitNotTaken { source });
+            }
+            Err(error) if error.retry() == Retry::FindOut && tries < TRIES && !is_late(&error) => {
+                info!(
+                    reason = chain(&error),
+                    "the commit call broke off, calling again"
+                );
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+            served => return Ok(served),
+        }
+    }
+}
+
+fn is_late(error: &Error) -> bool {
+    matches!(error, Error::TimedOut { .. })
+}
+
+/// The record that the commit's status stands in; made anew where it was lost.
+fn begin(state: &mut State, pending: &PendingCommit, begun: Status) {
+    if state.find(&pending.request.operation_id).is_none() {
+        let phase = pending.request.operation().into();
+        let from = Some(pending.from_version.clone());
+        let message = "the boot was armed";
+        let lost = Status::begin(&pending.request, phase, from, begun.started_utc).finish(
+            Code::Success,
+            message,
+            begun.started_utc,
+        );
+        state.completed.push(Completed::new(lost));
+    }
+    if let Some(done) = state.find_mut(&pending.request.operation_id) {
+        done.commit.get_or_insert_with(|| CommitRecord::new(begun));
+    }
+}
+
+fn record(state: &mut State, pending: &PendingCommit, verdict: Verdict, version: &str) {
+    let event = match verdict.code {
+        Code::Success => EventKind::Complete {
+            previous_version: pending.from_version.clone(),
+        },
+        _ => EventKind::Failed,
+    };
+    if let Some(commit) = state
+        .find_mut(&pending.request.operation_id)
+        .and_then(|done| done.commit.as_mut())
+    {
+        commit.status = commit
+            .status
+            .clone()
+            .finish(verdict.code, &verdict.message, Utc::now())
+            .with_trident_error(verdict.trident_error);
+    }
+    state.pending_commit = None;
+    state.staged = None;
+    // A rollback is no business of Nebraska's.
+    if let Some(update) = pending.request.work.update() {
+        owe(state, &pending.request, update, version, event);
+    }
+}
+
+fn log(verdict: &Verdict) {
+    let message_id = message_id::COMMIT_ENDED;
+    if verdict.code.is_good() {
+        info!(message_id, code = ?verdict.code, "ended: {}", verdict.message);
+    } else {
+        error!(message_id, code = ?verdict.code, "ended: {}", verdict.message);
+    }
+}

@@ -1,0 +1,109 @@
+//! Delivery: oldest first, removed from the state only when the server took it. Never fails the operation
+//! that an event tells of.
+
+use tracing::{info, warn};
+
+use super::OperateError;
+use super::answer::chain;
+use super::means::Means;
+use crate::contract::Id;
+use crate::omaha::{App, Client, Event, IdentityError, ReportError};
+use crate::state::{EventKind, OwedEvent};
+
+/// Delivers what is owed, once; an event that cannot be delivered holds back the later ones of its server
+/// and app, for their order matters.
+///
+/// # Errors
+/// [`OperateError::StillOwed`].
+pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
+    let Some(_lock) = means.store.lock_report()? else {
+        info!("another process delivers events");
+        return Ok(());
+    };
+    let owed = means.store.read()?.owed_events;
+    if owed.is_empty() {
+        return Ok(());
+    }
+    let client = means.nebraska()?;
+    let mut held: Vec<&OwedEvent> = Vec::new();
+    for event in &owed {
+        let behind = held
+            .iter()
+            .any(|it| it.server == event.server && it.app_id == event.app_id);
+        if behind || !deliver(means, &client, event).await? {
+            held.push(event);
+        }
+    }
+    match held.len() {
+        0 => Ok(()),
+        left => Err(OperateError::StillOwed { left }),
+    }
+}
+
+/// Whether the server took it.
+async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<bool, OperateError> {
+    match send(client, owed).await {
+        Ok(()) => {
+            let id = owed.operation_id.canonical();
+            info!(operation_id = id, event = ?owed.event, "Nebraska took the event");
+            means.store.update(|state| {
+                if let Some(position) = state.owed_events.iter().position(|it| it == owed) {
+                    state.owed_events.remove(position);
+                }
+            })?;
+            Ok(true)
+        }
+        Err(error) => {
+            let id = owed.operation_id.canonical();
+            warn!(operation_id = id, event = ?owed.event, reason = chain(&error), "Nebraska did not take the event, it stays owed");
+            Ok(false)
+        }
+    }
+}
+
+async fn send(client: &Client, owed: &OwedEvent) -> Result<(), ReportError> {
+    let event = event(&owed.event);
+    let app = app(&owed.server, &owed.app_id, &owed.track);
+    match (app, event) {
+        (Ok(app), Ok(event)) => client.report(&app, &owed.version, &event).await,
+        (Err(source), _) | (_, Err(source)) => Err(ReportError::Identity(source)),
+    }
+}
+
+pub(super) fn app(server: &url::Url, app_id: &str, track: &str) -> Result<App, IdentityError> {
+    let server = server.clone().try_into()?;
+    Ok(App {
+        server,
+        app_id: app_id.to_owned(),
+        track: track.to_owned(),
+    })
+}
+
+fn event(kind: &EventKind) -> Result<Event, IdentityError> {
+    Ok(match kind {
+        EventKind::DownloadStarted => Event::DownloadStarted,
+        EventKind::DownloadFinished => Event::DownloadFinished,
+        EventKind::Installed => Event::Installed,
+        EventKind::Complete { previous_version } => Event::Complete {
+            previous_version: previous_version.clone().try_into()?,
+        },
+        EventKind::Failed => Event::Failed,
+    })
+}
+
+/// Before a new check, the server should know how the last update ended. Not waited for longer than one
+/// exchange would take.
+pub(super) async fn deliver_first(means: &Means, id: &Id) {
+    let owed = match means.store.read() {
+        Ok(state) => state.owed_events,
+        Err(_) => return,
+    };
+    if owed.iter().any(|event| event.operation_id != *id)
+        && let Err(error) = deliver_all(means).await
+    {
+        warn!(
+            reason = chain(&error),
+            "earlier events are still owed, ignoring"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Stage: agree with Nebraska on an image, let tridentd write it to the inactive slot.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::OperateError;
+use super::answer::{answer, chain};
+use super::means::Means;
+use super::offer;
+use super::owe::owe;
+use super::record::ended;
+use super::report::{deliver_all, deliver_first};
+use crate::contract::{Code, Update};
+use crate::decide::{Verdict, after_stage};
+use crate::state::{EventKind, InFlight, Offer, Staged, State};
+use crate::trident::{Error, Image, Retry, Served};
+
+/// How long the end of a stage waits for an event that is just being delivered.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(
+    means: &Means,
+    operation: &InFlight,
+    update: &Update,
+) -> Result<Code, OperateError> {
+    if let Err(unreadable) = means.host.version(&means.config.current_version) {
+        let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
+        return ended(means, operation, verdict, |_| ());
+    }
+    deliver_first(means, &operation.request.operation_id).await;
+    match offer::agree(means, operation, update).await? {
+        Err(refused) => {
+            let begun = operation.offer.is_some();
+            ended(means, operation, refused, |state| {
+                fail(state, operation, update, begun)
+            })
+        }
+        Ok(offer) => stage(means, operation, update, offer).await,
+    }
+}
+
+async fn stage(
+    means: &Means,
+    operation: &InFlight,
+    update: &Update,
+    offer: Offer,
+) -> Result<Code, OperateError> {
+    means
+        .store
+        .update(|state| accept(state, operation, update, &offer))?;
+    let image = Image {
+        url: offer.url.clone(),
+        sha384: offer.sha384.clone(),
+    };
+    let served = while_delivering(means, call(means, &image)).await;
+    let mut verdict = after_stage(&answer(&served), &update.target_version);
+    if semver::Version::parse(&update.target_version).is_err() {
+        verdict.message.push_str(
+            "; warning: this version is no semantic version, Nebraska takes it for 0.0.0",
+        );
+    }
+    let staged = verdict.code == Code::Success;
+    ended(means, operation, verdict, |state| {
+        if staged {
+            let id = operation.request.node_update_id.clone();
+            state.staged = Some(Staged::new(id, update.clone(), Some(offer)));
+            owe(
+                state,
+                &operation.request,
+                update,
+                &operation.from_version,
+                EventKind::DownloadFinished,
+            );
+        } else {
+            fail(state, operation, update, true);
+        }
+    })
+}
+
+/// The offer, before tridentd acts on it: a resumed stage goes on with it. What was staged before is about
+/// to be overwritten.
+fn accept(state: &mut State, operation: &InFlight, update: &Update, offer: &Offer) {
+    let known = operation.offer.is_some();
+    state.staged = None;
+    if let Some(operation) = &mut state.operation {
+        operation.offer = Some(offer.clone());
+    }
+    if !known {
+        owe(
+            state,
+            &operation.request,
+            update,
+            &operation.from_version,
+            EventKind::DownloadStarted,
+        );
+    }
+}
+
+/// Only an update that was begun can fail: a server may stop a whole rollout at the first failure.
+fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
+    if begun {
+        owe(
+            state,
+            &operation.request,
+            update,
+            &operation.from_version,
+            EventKind::Failed,
+        );
+    }
+}
+
+/// A daemon that died under the call is asked again within the same time: staging again starts over.
+async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
+    let limit = means.config.stage_timeout;
+    let begun = Instant::now();
+    loop {
+        let left = limit.saturating_sub(begun.elapsed());
+        match means.trident.stage(image, left).await {
+            Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
+                if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
+            {
+                warn!(
+                    reason = chain(&error),
+                    "the stage call broke off, calling again"
+                );
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            served => return served,
+        }
+    }
+}
+
+/// The event that the download started goes out beside the download.
+async fn while_delivering<T>(means: &Means, work: impl Future<Output = T>) -> T {
+    let deliver = async {
+        if let Err(error) = deliver_all(means).await {
+            warn!(reason = chain(&error), "events are still owed, ignoring");
+        }
+    };
+    tokio::pin!(work, deliver);
+    // Neither arm is dropped when the other ends first.
+    tokio::select! {
+        done = &mut work => {
+            // Cut off here, the event is delivered again later: Nebraska does not mind.
+            let _ = timeout(LAST_WORD, deliver).await;
+            done
+        }
+        () = &mut deliver => work.await,
+    }
+}
