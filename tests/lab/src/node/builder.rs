@@ -33,7 +33,9 @@ pub struct Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("hostname", &self.hostname).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("hostname", &self.hostname)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,7 +75,10 @@ impl Builder {
     /// Lets a unit of `/usr/lib/systemd/system` or `/etc/systemd/system` be started at boot.
     #[must_use]
     pub fn want(self, unit: &str) -> Self {
-        self.link(&format!("/etc/systemd/system/multi-user.target.wants/{unit}"), &format!("../{unit}"))
+        self.link(
+            &format!("/etc/systemd/system/multi-user.target.wants/{unit}"),
+            &format!("../{unit}"),
+        )
     }
 
     /// Does anything to the node's files, before its first boot.
@@ -156,13 +161,23 @@ impl Builder {
         };
         let machine = Machine::new(plan, Arc::clone(&cgroup))?;
         let machine_id = self.machine_id;
-        Ok(Node { machine, cgroup, network, layer, machine_id, scratch })
+        Ok(Node {
+            machine,
+            cgroup,
+            network,
+            layer,
+            machine_id,
+            scratch,
+        })
     }
 
     fn identity(&self, layer: &Layer) -> Result<()> {
         layer.install("/etc/machine-id", format!("{}\n", self.machine_id), 0o444)?;
         layer.install("/etc/hostname", format!("{}\n", self.hostname), 0o644)?;
-        layer.install("/etc/hosts", format!("{HOSTS}127.0.1.1 {}\n", self.hostname), 0o644)
+        layer.install(
+            "/etc/hosts",
+            format!("{HOSTS}127.0.1.1 {}\n", self.hostname),
+            0o644,
+        )
     }
 }
-

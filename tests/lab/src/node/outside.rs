@@ -27,7 +27,9 @@ impl Node {
     pub fn journal(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let output = self.journalctl(&[&["-o", "json", "--all"], arguments].concat())?;
         let lines = output.lines().filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_str(line).context("odd journal entry")).collect()
+        lines
+            .map(|line| serde_json::from_str(line).context("odd journal entry"))
+            .collect()
     }
 
     fn journalctl(&self, arguments: &[&str]) -> Result<String> {
@@ -38,7 +40,10 @@ impl Node {
             .args(arguments)
             .output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success() || complaint.is_empty(), "journalctl: {complaint}");
+        ensure!(
+            output.status.success() || complaint.is_empty(),
+            "journalctl: {complaint}"
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -52,7 +57,9 @@ impl Node {
         let inside = self.show(unit, "MainPID").await?;
         ensure!(inside != "0", "{unit} has no main process");
         let processes = self.cgroup.processes();
-        let found = processes.into_iter().find(|pid| inner_pid(*pid).as_deref() == Some(&inside));
+        let found = processes
+            .into_iter()
+            .find(|pid| inner_pid(*pid).as_deref() == Some(&inside));
         found.with_context(|| format!("no process of the node has the number {inside} inside"))
     }
 
@@ -62,7 +69,9 @@ impl Node {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let read = |key: &str| -> Result<u64> {
             let value = field(&status, key).and_then(|value| value.strip_suffix(" kB"));
-            Ok(value.with_context(|| format!("no {key} in the status of {unit}"))?.parse()?)
+            Ok(value
+                .with_context(|| format!("no {key} in the status of {unit}"))?
+                .parse()?)
         };
         Ok(Memory {
             resident: read("VmRSS")?,
@@ -76,7 +85,9 @@ impl Node {
         let console = fs::read(self.console_log()).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines = STORY_LINES.to_string();
-        let journal = self.journalctl(&["-n", &lines]).unwrap_or_else(|error| error.to_string());
+        let journal = self
+            .journalctl(&["-n", &lines])
+            .unwrap_or_else(|error| error.to_string());
         format!("console:\n{}\njournal:\n{journal}", tail(&console))
     }
 }
@@ -84,15 +95,23 @@ impl Node {
 /// The number that a process has in the innermost pid namespace.
 fn inner_pid(pid: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    field(&status, "NSpid")?.split_whitespace().next_back().map(str::to_owned)
+    field(&status, "NSpid")?
+        .split_whitespace()
+        .next_back()
+        .map(str::to_owned)
 }
 
 fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
-    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     line.map(str::trim)
 }
 
 fn tail(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
-    lines.get(lines.len().saturating_sub(STORY_LINES)..).unwrap_or_default().join("\n")
+    lines
+        .get(lines.len().saturating_sub(STORY_LINES)..)
+        .unwrap_or_default()
+        .join("\n")
 }
