@@ -138,8 +138,8 @@ impl Node {
 
     /// A connection to the node's system bus, from outside.
     pub async fn system_bus(&self) -> Result<zbus::Connection> {
-        let socket = format!("/proc/{}/root/run/dbus/system_bus_socket", self.leader()?);
-        let address = format!("unix:path={socket}");
+        let socket = self.root()?.join("run/dbus/system_bus_socket");
+        let address = format!("unix:path={}", socket.display());
         let connection = zbus::connection::Builder::address(address.as_str()).build();
         connection
             .await

@@ -12,6 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::sync::watch;
 
 use super::cgroup::Cgroup;
@@ -107,7 +109,15 @@ impl Machine {
         switch.send(()).context("the node's thread is gone")
     }
 
+    /// Kills all of it at once.
     pub(super) fn kill(&self) -> Result<()> {
+        // With the pid namespace's first process all others go, and the wrapper buries it. The cgroup alone would kill
+        // the wrapper too, and leave the burial to this machine's PID 1, which may be slow.
+        let wrapper = self.power.borrow().wrapper;
+        if let Some(first) = only_child(wrapper).and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = kill(Pid::from_raw(first), Signal::SIGKILL);
+            poll(Duration::from_secs(2), || only_child(wrapper).is_none());
+        }
         self.cgroup.clear()
     }
 }
@@ -116,7 +126,9 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // Without a switch the thread cannot begin another boot, not even a reboot.
         self.switch = None;
-        let _ = fs::write(self.cgroup.path().join("cgroup.kill"), "1");
+        if let Err(error) = self.kill() {
+            eprintln!("lab: {error:#}");
+        }
         let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(END, &self.notify));
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -78,6 +78,16 @@ impl Node {
         Builder::new(release, hostname)
     }
 
+    /// The unique name of its container, cgroup and directories.
+    pub fn name(&self) -> &str {
+        self.scratch.name()
+    }
+
+    /// The running node's root directory, seen from outside. Absolute links lead astray.
+    pub fn root(&self) -> Result<PathBuf> {
+        Ok(PathBuf::from(format!("/proc/{}/root", self.leader()?)))
+    }
+
     /// Its machine id.
     pub fn machine_id(&self) -> &str {
         &self.machine_id
