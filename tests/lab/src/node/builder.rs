@@ -107,8 +107,8 @@ impl Builder {
         self
     }
 
-    /// What is done before each boot, with its number (from 1): the place of the firmware and of the slot's files.
-    /// It runs in the node's own thread; an error leaves the node off.
+    /// What is done before each boot, with its number (from 1): the place of the firmware and of
+    /// the slot's files. It runs in the node's own thread; an error leaves the node off.
     #[must_use]
     pub fn before_boot(
         mut self,
@@ -118,8 +118,8 @@ impl Builder {
         self
     }
 
-    /// Boots, and waits until the default target is reached. A unit of that target that does not end its start keeps
-    /// it from being reached: then use [`start`](Self::start).
+    /// Boots, and waits until the default target is reached. A unit of that target that does not
+    /// end its start keeps it from being reached: then use [`start`](Self::start).
     pub async fn boot(self) -> Result<Node> {
         let node = self.start().await?;
         node.wait_boot(1, BOOT_LIMIT).await?;

@@ -1,15 +1,15 @@
 //! Commands and files inside a running node.
 
+use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
 use super::Node;
+use super::processes::kill_child;
 
 /// How long a command may take, unless said otherwise.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
@@ -54,8 +54,7 @@ impl Node {
         limit: Duration,
     ) -> Result<Output> {
         let mut child = self.enter(command)?;
-        // Both halves of the nsenter are in a process group of their own.
-        let group = child.id().context("no process id")?;
+        let outer = child.id().context("no process id")?;
         let stdin = child.stdin.take();
         let work = async {
             if let Some(mut stdin) = stdin {
@@ -64,8 +63,12 @@ impl Node {
             }
             child.wait_with_output().await
         };
-        let Ok(output) = tokio::time::timeout(limit, work).await else {
-            killpg(Pid::from_raw(group.try_into()?), Signal::SIGKILL)?;
+        let mut work = pin!(work);
+        let Ok(output) = tokio::time::timeout(limit, &mut work).await else {
+            // The command first, so that its nsenter buries it: an orphan's zombie delays a
+            // shutdown by ten seconds.
+            kill_child(outer);
+            let _ = tokio::time::timeout(Duration::from_secs(2), work).await;
             bail!("{command:?} took more than {limit:?}\n{}", self.story());
         };
         let output = output?;
@@ -85,8 +88,6 @@ impl Node {
             ])
             .args(["--", "env", "-i", PATH, "LANG=C.UTF-8", "SYSTEMD_PAGER=cat"])
             .args(command)
-            .process_group(0)
-            .kill_on_drop(true)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,9 +1,11 @@
-//! The machine's power: boots in a thread of its own, again after each reboot, until it is switched off.
+//! The machine's power: boots in a thread of its own, again after each reboot, until it is switched
+//! off.
 //!
-//! The kernel kills the container when the thread that spawned it ends (`PR_SET_PDEATHSIG` means the parent's thread),
-//! so that thread lives as long as the node. Nothing is left when the test process is killed.
+//! The kernel kills the container when the thread that spawned it ends (`PR_SET_PDEATHSIG` means
+//! the parent's thread), so that thread lives as long as the node. Nothing is left when the test
+//! process is killed.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,12 +14,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokio::sync::watch;
 
 use super::cgroup::Cgroup;
 use super::layer::Layer;
+use super::processes::{first_child, kill_child};
 use super::scratch::poll;
 
 /// How `systemd-nspawn` says that the container wants to be booted again.
@@ -111,13 +112,12 @@ impl Machine {
 
     /// Kills all of it at once.
     pub(super) fn kill(&self) -> Result<()> {
-        // With the pid namespace's first process all others go, and the wrapper buries it. The cgroup alone would kill
-        // the wrapper too, and leave the burial to this machine's PID 1, which may be slow.
+        // With the pid namespace's first process all others go, and the wrapper buries it. The
+        // cgroup alone would kill the wrapper too, and leave the burial to this machine's PID 1,
+        // which may be slow.
         let wrapper = self.power.borrow().wrapper;
-        if let Some(first) = only_child(wrapper).and_then(|pid| i32::try_from(pid).ok()) {
-            let _ = kill(Pid::from_raw(first), Signal::SIGKILL);
-            poll(Duration::from_secs(2), || only_child(wrapper).is_none());
-        }
+        kill_child(wrapper);
+        poll(Duration::from_secs(2), || first_child(wrapper).is_none());
         self.cgroup.clear()
     }
 }
@@ -235,7 +235,8 @@ fn overlay(plan: &Plan) -> String {
     )
 }
 
-/// Takes what the container manager announces: first that PID 1 runs, then that the boot is complete.
+/// Takes what the container manager announces: first that PID 1 runs, then that the boot is
+/// complete.
 fn listen(socket: &UnixDatagram, power: &watch::Sender<Power>) {
     let mut buffer = [0; 4096];
     while let Ok(length) = socket.recv(&mut buffer) {
@@ -253,18 +254,14 @@ fn listen(socket: &UnixDatagram, power: &watch::Sender<Power>) {
     }
 }
 
-/// The announced number is one of another pid namespace: the leader is the child of the wrapper's child.
+/// The announced number is one of another pid namespace: the leader is the child of the wrapper's
+/// child.
 fn announce_leader(power: &watch::Sender<Power>) {
     let mut leader = None;
     poll(Duration::from_secs(2), || {
         let wrapper = power.borrow().wrapper;
-        leader = only_child(wrapper).and_then(only_child);
+        leader = first_child(wrapper).and_then(first_child);
         leader.is_some()
     });
     power.send_modify(|power| power.leader = leader);
-}
-
-fn only_child(pid: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
 }

@@ -1,7 +1,8 @@
-//! A node: a Debian that really boots systemd, in a container of its own cgroup, pid, mount and network namespaces.
+//! A node: a Debian that really boots systemd, in a container of its own cgroup, pid, mount and
+//! network namespaces.
 //!
-//! It survives reboots and power cuts like a machine: its files stay, `/run` does not, the boot id changes. Everything
-//! of it is gone when it is dropped, and also when the test process is killed.
+//! It survives reboots and power cuts like a machine: its files stay, `/run` does not, the boot id
+//! changes. Everything of it is gone when it is dropped, and also when the test process is killed.
 #![allow(
     clippy::disallowed_methods,
     reason = "they are the product's rules on files and waiting"
@@ -21,6 +22,7 @@ mod layer;
 mod machine;
 mod network;
 mod outside;
+mod processes;
 mod rootfs;
 mod scratch;
 
@@ -162,7 +164,8 @@ impl Node {
         self.wait_off(BOOT_LIMIT).await
     }
 
-    /// Switches it on again after it was off. Waits until PID 1 runs; see [`wait_boot`](Self::wait_boot).
+    /// Switches it on again after it was off. Waits until PID 1 runs; see
+    /// [`wait_boot`](Self::wait_boot).
     pub async fn boot_again(&self) -> Result<()> {
         let power = self.machine.watch().borrow().clone();
         if power.boots > 0 && power.off.is_none() {

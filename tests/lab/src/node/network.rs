@@ -1,4 +1,5 @@
-//! One network namespace per node. It belongs to the node, not to a boot: what is bound in it survives a reboot.
+//! One network namespace per node. It belongs to the node, not to a boot: what is bound in it
+//! survives a reboot.
 
 use std::fs::File;
 use std::net::{TcpListener, ToSocketAddrs};

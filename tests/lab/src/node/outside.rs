@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Node, scratch};
+use super::Node;
+use super::processes::{field, inner_pid, start_time};
 
 /// Lines of console and of journal in an error.
 const STORY_LINES: usize = 40;
@@ -23,7 +24,8 @@ pub struct Memory {
 }
 
 impl Node {
-    /// Entries of the journal over all boots, also of a node that is off. The arguments are `journalctl`'s.
+    /// Entries of the journal over all boots, also of a node that is off. The arguments are
+    /// `journalctl`'s.
     pub fn journal(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let output = self.journalctl(&[&["-o", "json", "--all"], arguments].concat())?;
         let lines = output.lines().filter(|line| !line.is_empty());
@@ -47,9 +49,10 @@ impl Node {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// When PID 1 started, in clock ticks of this machine. A soft-reboot keeps it, a reboot does not.
+    /// When PID 1 started, in clock ticks of this machine. A soft-reboot keeps it, a reboot does
+    /// not.
     pub fn pid1_start_time(&self) -> Result<u64> {
-        scratch::start_time(self.leader()?).context("PID 1 is gone")
+        start_time(self.leader()?).context("PID 1 is gone")
     }
 
     /// The main process of a unit, by its number outside.
@@ -90,22 +93,6 @@ impl Node {
             .unwrap_or_else(|error| error.to_string());
         format!("console:\n{}\njournal:\n{journal}", tail(&console))
     }
-}
-
-/// The number that a process has in the innermost pid namespace.
-fn inner_pid(pid: u32) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    field(&status, "NSpid")?
-        .split_whitespace()
-        .next_back()
-        .map(str::to_owned)
-}
-
-fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    line.map(str::trim)
 }
 
 fn tail(text: &str) -> String {

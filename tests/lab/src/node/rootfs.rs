@@ -41,8 +41,8 @@ impl Release {
 pub struct Rootfs;
 
 impl Rootfs {
-    /// The directory of a root file system, never to be written to. The first call makes it, which takes about a
-    /// minute; a lock makes other test processes wait for it.
+    /// The directory of a root file system, never to be written to. The first call makes it, which
+    /// takes about a minute; a lock makes other test processes wait for it.
     pub fn prepare(release: Release) -> Result<PathBuf> {
         let base = scratch::lab_dir()?.join("rootfs");
         let name = format!("{}-{}", release.name(), fingerprint());
@@ -123,7 +123,8 @@ fn hook() -> String {
     format!("sh -c '{}' trim \"$1\"", TRIM.replace('\'', r"'\''"))
 }
 
-/// `DEBIAN_MIRROR`, else the archive that this machine's apt uses, else none: mmdebstrap has a default.
+/// `DEBIAN_MIRROR`, else the archive that this machine's apt uses, else none: mmdebstrap has a
+/// default.
 fn mirror() -> Option<String> {
     std::env::var("DEBIAN_MIRROR")
         .ok()

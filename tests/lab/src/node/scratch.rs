@@ -1,4 +1,5 @@
-//! Names and directories that belong to one test process, and the sweep of those whose process is gone.
+//! Names and directories that belong to one test process, and the sweep of those whose process is
+//! gone.
 //!
 //! A name is `lab-PID-STARTTIME-NUMBER`: a process id alone is used again.
 
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::cgroup;
+use super::processes::start_time;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
@@ -21,18 +23,6 @@ pub(super) fn unique_name() -> Result<String> {
         "lab-{pid}-{start}-{}",
         NEXT.fetch_add(1, Ordering::Relaxed)
     ))
-}
-
-/// When a process started, in clock ticks since boot; `None` when it is gone.
-pub(super) fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold spaces.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
 }
 
 /// `<target>/lab`: on a real file system, as overlayfs wants it.
@@ -139,7 +129,8 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Asks again every few milliseconds until `ready` is true; for states of the kernel that nothing announces.
+/// Asks again every few milliseconds until `ready` is true; for states of the kernel that nothing
+/// announces.
 pub(super) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {

@@ -1,4 +1,5 @@
-//! The host configuration of a stage. JSON is YAML, and what the product writes: other YAML is not understood here.
+//! The host configuration of a stage. JSON is YAML, and what the product writes: other YAML is not
+//! understood here.
 
 use serde_json::Value;
 

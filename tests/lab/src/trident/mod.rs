@@ -1,7 +1,8 @@
 //! A tridentd with two slots, and the firmware that boots them.
 //!
-//! It speaks the real wire on a unix socket and keeps its state in a directory, so that a new instance goes on where an
-//! older one was. Tests script single calls ([`Script`]) and read what was called ([`CallRecord`]).
+//! It speaks the real wire on a unix socket and keeps its state in a directory, so that a new
+//! instance goes on where an older one was. Tests script single calls ([`Script`]) and read what
+//! was called ([`CallRecord`]).
 #![allow(
     clippy::disallowed_methods,
     reason = "they are the product's rules on files and waiting"
@@ -98,7 +99,8 @@ struct Owner {
     socket: PathBuf,
     /// The connections: gone with a stop.
     wire: Mutex<Option<Runtime>>,
-    /// The servicing calls: a stop can let them finish. Their own threads, so that a blocking test does not stop them.
+    /// The servicing calls: a stop can let them finish. Their own threads, so that a blocking test
+    /// does not stop them.
     work: Option<Runtime>,
 }
 
@@ -111,7 +113,8 @@ impl fmt::Debug for Tridentd {
 }
 
 impl Tridentd {
-    /// Starts a daemon. State in `state_dir` is gone on from; without any, `version` is installed on slot A.
+    /// Starts a daemon. State in `state_dir` is gone on from; without any, `version` is installed
+    /// on slot A.
     pub fn start_new(state_dir: &Path, socket: &Path, version: &str) -> Result<Self> {
         let work = runtime("tridentd-work")?;
         let shared = Shared::open(state_dir, version, work.handle().clone())?;
@@ -174,7 +177,8 @@ impl Tridentd {
             .insert(url.to_owned(), version.to_owned());
     }
 
-    /// Scripts the next call of a method that is not scripted yet. Calls refused as busy take no script.
+    /// Scripts the next call of a method that is not scripted yet. Calls refused as busy take no
+    /// script.
     pub fn next(&self, method: Method, script: Script) {
         self.shared()
             .lock()
@@ -244,7 +248,8 @@ impl Tridentd {
         )
     }
 
-    /// The firmware boots: the armed slot, once, else the last committed one. Call it before each boot.
+    /// The firmware boots: the armed slot, once, else the last committed one. Call it before each
+    /// boot.
     pub fn firmware_boot(&self) -> BootedSlot {
         let fail = std::mem::take(&mut self.shared().lock().fail_next_boot);
         let slot = self.shared().change(|world| world.boot(fail));

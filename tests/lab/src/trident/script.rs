@@ -123,8 +123,8 @@ pub(super) enum Ending {
     Refuse(Code, String),
 }
 
-/// How one call goes; the default is quick, without logs, and as the state has it. The order is: `Started`, the logs,
-/// the delay, the gate, the effect, the ending.
+/// How one call goes; the default is quick, without logs, and as the state has it. The order is:
+/// `Started`, the logs, the delay, the gate, the effect, the ending.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     pub(super) logs: Vec<(usize, Record)>,
@@ -153,7 +153,8 @@ impl Script {
         self
     }
 
-    /// Ends in a failure with a structured error and without effect; a failed commit still forgets the armed update.
+    /// Ends in a failure with a structured error and without effect; a failed commit still forgets
+    /// the armed update.
     #[must_use]
     pub fn fail(self, fault: Fault) -> Self {
         self.ending(Ending::Fail(Some(fault)))
