@@ -1,1 +1,92 @@
-//! Not written yet.
+//! `--validate-connection`: one dependency, once, with what a person can do about it.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::config::{Config, Sha384Source};
+use crate::contract::AGENT_VERSION;
+use crate::host::{Host, HostError};
+use crate::kubernetes::{IdentityError, KubeError, NodeApi, Seen, node_name};
+use crate::omaha::{self, App, Arch, Client, CookieJar, HashSource, MachineId, Settings};
+use crate::trident::{self, Trident};
+
+/// Of the probe of Nebraska.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// Why a dependency cannot be used.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(
+        "the name of this node is not known; set TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME, or wait for kubelet"
+    )]
+    Name(#[from] IdentityError),
+    #[error(
+        "the API server cannot be used; check the kubeconfig, the network and this node's permissions"
+    )]
+    Kubernetes(#[from] KubeError),
+    #[error("there is no Node {0} for this machine; check TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME")]
+    NodeGone(String),
+    #[error(
+        "tridentd cannot be used; check that tridentd.socket is active, and TRIDENT_ACL_AGENT_TRIDENT_SOCKET"
+    )]
+    Trident(#[from] trident::Error),
+    #[error("this machine or the server cannot be named")]
+    Identity(#[from] omaha::IdentityError),
+    #[error(
+        "Nebraska cannot be used; check TRIDENT_ACL_AGENT_NEBRASKA_ENDPOINT, _APP_ID and _TRACK, the network and the CA certificates"
+    )]
+    Nebraska(#[from] omaha::Error),
+}
+
+/// # Errors
+/// [`CheckError`].
+pub async fn kubernetes(config: &Config, host: &Host) -> Result<String, CheckError> {
+    let name = node_name(&config.kubernetes.node_name, &host.hostname()?)?;
+    let api = NodeApi::new(&config.kubernetes, &name, host.product_uuid()).await?;
+    match api.get().await? {
+        Seen::Node(_) => Ok(format!("kubernetes: Node {name} can be read")),
+        Seen::Unknown | Seen::Gone => Err(CheckError::NodeGone(name)),
+    }
+}
+
+/// # Errors
+/// [`CheckError`].
+pub async fn tridentd(config: &Config) -> Result<String, CheckError> {
+    let version = Trident::connect(&config.trident_socket)?.version().await?;
+    Ok(format!("tridentd: version {version:?} answers"))
+}
+
+/// Registers nothing and consumes nothing.
+///
+/// # Errors
+/// [`CheckError`].
+pub async fn nebraska(config: &Config, host: &Host) -> Result<String, CheckError> {
+    let settings = Settings {
+        machine_id: MachineId::from_file_text(&host.machine_id()?)?,
+        arch: Arch::of_this_build(),
+        updater: format!("trident-acl-agent-{AGENT_VERSION}"),
+        hash_source: match config.sha384_source {
+            Sha384Source::Labels => HashSource::Labels,
+            Sha384Source::Hash => HashSource::Hash,
+        },
+        deadline: DEADLINE,
+        cookies: config
+            .cookie_enabled
+            .then(|| CookieJar::new(&config.cookie_path)),
+    };
+    let probe = &config.probe;
+    let app = App {
+        server: probe.endpoint.clone().try_into()?,
+        app_id: probe.app_id.clone(),
+        track: probe.track.clone(),
+    };
+    let version = host.version(&config.current_version)?;
+    Client::new(settings)?.probe(&app, &version).await?;
+    Ok(format!(
+        "nebraska: {} knows the app and the track",
+        crate::contract::origin(&probe.endpoint)
+    ))
+}

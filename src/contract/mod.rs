@@ -1,6 +1,7 @@
 //! The words of the annotation contract: request, status, ids, times. `docs/contract.md` is the prose,
 //! `docs/schemas/` the same for machines.
 
+mod chain;
 mod id;
 mod keys;
 mod message;
@@ -12,6 +13,7 @@ mod span;
 mod status;
 mod time;
 
+pub use chain::chain;
 pub use id::Id;
 pub use keys::{InvalidPrefix, Keys};
 pub use message::Message;

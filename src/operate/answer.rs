@@ -1,6 +1,6 @@
 //! tridentd's answers, in the judgment's words.
 
-use crate::contract::{Location, TridentError};
+use crate::contract::{Location, TridentError, chain};
 use crate::decide::{Answer, Served};
 use crate::trident::{self, Error, Failure, RebootStatus, ServicingKind};
 
@@ -43,19 +43,4 @@ fn kind(kind: ServicingKind) -> Served {
         ServicingKind::ManualRollbackRuntime => Served::Other("a runtime rollback".to_owned()),
         ServicingKind::Unknown(number) => Served::Other(format!("kind {number}")),
     }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

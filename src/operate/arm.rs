@@ -9,9 +9,10 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::OperateError;
-use super::answer::{answer, chain};
+use super::answer::answer;
 use super::means::Means;
 use crate::contract::Operation;
+use crate::contract::chain;
 use crate::decide::{Answer, Served};
 use crate::state::{Arming, InFlight};
 use crate::trident::{Error, Retry, ServicingState};

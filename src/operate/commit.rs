@@ -3,9 +3,10 @@
 use tracing::{error, info};
 
 use super::OperateError;
-use super::answer::{answer, chain};
+use super::answer::answer;
 use super::means::Means;
 use super::owe::owe;
+use crate::contract::chain;
 use crate::contract::{Code, Phase, Status, Utc, message_id};
 use crate::decide::{Verdict, after_commit};
 use crate::state::{CommitRecord, Completed, EventKind, PendingCommit, State};

@@ -6,9 +6,9 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::OperateError;
-use super::answer::chain;
 use super::means::Means;
 use super::report::app;
+use crate::contract::chain;
 use crate::contract::{Code, Update};
 use crate::decide::Verdict;
 use crate::omaha::{self, App, Check, CheckAnswer, Client, Event, Retry};

@@ -4,9 +4,9 @@
 use tracing::{info, warn};
 
 use super::OperateError;
-use super::answer::chain;
 use super::means::Means;
 use crate::contract::Id;
+use crate::contract::chain;
 use crate::omaha::{App, Client, Event, IdentityError, ReportError};
 use crate::state::{EventKind, OwedEvent};
 

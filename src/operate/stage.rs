@@ -6,12 +6,13 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::OperateError;
-use super::answer::{answer, chain};
+use super::answer::answer;
 use super::means::Means;
 use super::offer;
 use super::owe::owe;
 use super::record::ended;
 use super::report::{deliver_all, deliver_first};
+use crate::contract::chain;
 use crate::contract::{Code, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tracing::{Instrument, error, info, warn};
 
-use super::feed::chain;
 use super::{WatchError, Watcher, names};
+use crate::contract::chain;
 use crate::contract::{
     Code, Request, Status, Utc, commit_span, message_id, request_span, status_span,
 };

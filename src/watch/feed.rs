@@ -10,6 +10,7 @@ use tracing::{info, warn};
 
 use super::gate::Gate;
 use crate::config::Config;
+use crate::contract::chain;
 use crate::host::Host;
 use crate::kubernetes::{KubeError, NodeApi, Retry, Seen, node_name};
 
@@ -165,19 +166,4 @@ fn retry_after(error: &KubeError) -> Option<Duration> {
 async fn wait(backoff: &mut DefaultBackoff, at_least: Option<Duration>) {
     let delay = backoff.next().unwrap_or(Duration::from_secs(30));
     tokio::time::sleep(delay.max(at_least.unwrap_or_default())).await;
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -9,11 +9,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info};
 
-use super::feed::{Feed, News, chain};
+use super::feed::{Feed, News};
 use super::gate::jittered;
 use super::look::Look;
 use super::{Setup, WatchError, Watcher, names};
 use crate::config::{EXPORT_PATH, exported};
+use crate::contract::chain;
 use crate::kubernetes::{Node, Seen};
 use crate::state::replace;
 use crate::systemd::{follow_jobs, watchdog_interval};

@@ -3,8 +3,8 @@
 use tokio::time::Instant;
 use tracing::{Instrument, error, info, warn};
 
-use super::feed::chain;
 use super::{WatchError, Watcher};
+use crate::contract::chain;
 use crate::contract::{Code, Status, status_span};
 use crate::decide::{Key, Mark, Publish};
 use crate::kubernetes::{KubeError, NodeApi, Retry, Seen};
