@@ -10,9 +10,6 @@ use super::error::name;
 use super::{Systemd, SystemdError};
 
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
-/// A drop-in directory's one file that the package installs.
-const VENDOR_DROP_IN: &str = "10-defaults.conf";
-
 /// A unit as systemd sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitState {
@@ -28,8 +25,8 @@ pub enum UnitState {
 #[derive(Debug, Clone)]
 pub struct Transient {
     pub name: String,
-    /// `<prefix>-.service.d` holds the settings and the sandbox.
-    pub drop_in_prefix: String,
+    /// Files below a unit directory that hold its settings and sandbox: without them it is not started.
+    pub drop_ins: Vec<String>,
     pub description: String,
     pub program: String,
     /// Without the program. Not expanded by systemd.
@@ -174,19 +171,17 @@ impl Systemd {
 
     /// An operation without its sandbox is not started.
     async fn check_confined(&self, unit: &Transient) -> Result<(), SystemdError> {
-        let drop_in = format!("{}-.service.d/{VENDOR_DROP_IN}", unit.drop_in_prefix);
         let directories = call("reading the unit directories", self.manager.unit_path()).await?;
-        let installed = directories
-            .iter()
-            .any(|directory| Path::new(directory).join(&drop_in).exists());
-        if installed {
-            Ok(())
-        } else {
-            Err(SystemdError::NotConfined {
-                unit: unit.name.clone(),
-                drop_in,
-            })
+        for drop_in in &unit.drop_ins {
+            if !directories
+                .iter()
+                .any(|directory| Path::new(directory).join(drop_in).exists())
+            {
+                let (unit, drop_in) = (unit.name.clone(), drop_in.clone());
+                return Err(SystemdError::NotConfined { unit, drop_in });
+            }
         }
+        Ok(())
     }
 }
 

@@ -40,7 +40,10 @@ pub(super) fn transient(request: &Request, program: &str, config: &Config) -> Tr
     let id = request.operation_id.canonical();
     Transient {
         name: unit(request),
-        drop_in_prefix: prefix(operation),
+        drop_ins: vec![
+            format!("{PREFIX}.service.d/05-sandbox.conf"),
+            format!("{}-.service.d/10-defaults.conf", prefix(operation)),
+        ],
         description: format!("Trident {} {id}", operation.name()),
         program: program.to_owned(),
         arguments: vec!["operate".to_owned(), operation.name().to_owned(), id],

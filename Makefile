@@ -1,0 +1,45 @@
+# The one place for what a person or CI runs. `make help` lists it.
+
+CARGO ?= cargo
+PREFIX ?= /usr
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+MANDIR ?= $(PREFIX)/share/man
+# Which build is installed.
+BINARY ?= target/release/trident-acl-agent
+
+.PHONY: help build check test demo bench setup install
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: ## Build the program, small and fast
+	$(CARGO) build --release --locked
+
+check: ## Format and lints, nothing is changed
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+setup: ## Install the packages that the tests and the demo need (root, Debian)
+	@packaging/setup
+
+test: setup ## Set everything up and run all tests, the booted nodes included (root)
+	$(CARGO) build --release --locked
+	$(CARGO) test --workspace --locked
+
+demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
+	$(CARGO) build --release --locked
+	$(CARGO) run --package trident-lab --bin demo --locked
+
+bench: setup ## Measure size, memory and time
+	$(CARGO) build --release --locked
+	$(CARGO) run --package trident-lab --bin bench --locked
+
+install: ## Install the built program, its units and man page below DESTDIR
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/trident-acl-agent
+	for unit in units/*.service units/*.timer units/*.slice; do \
+		install -D -m 0644 -t $(DESTDIR)$(UNITDIR) $$unit || exit 1; \
+	done
+	for dropin in units/*.d; do \
+		install -D -m 0644 -t $(DESTDIR)$(UNITDIR)/$${dropin#units/} $$dropin/*.conf || exit 1; \
+	done
+	install -D -m 0644 -t $(DESTDIR)$(MANDIR)/man8 docs/man/trident-acl-agent.8
