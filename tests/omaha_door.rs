@@ -414,6 +414,7 @@ fn broken_certificates_in_a_bundle_do_not_spoil_the_good_ones() {
                 format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
             };
             let broken = [section("!!!!"), section("aGVsbG8="), section("")].concat();
+            let broken = format!("{broken}-----BEGIN CERTIFICATE-----\naGVsbG8=\n");
             lab.trust(&format!("garbage\n{broken}{}{broken}", lab.certificate));
             let answer = check(lab.say([ok(&no_update())])).await;
             assert_eq!(answer.expect("an answer"), CheckAnswer::NoUpdate);
@@ -462,8 +463,7 @@ fn without_any_certificate_there_is_no_client() {
         &variables,
         async |lab| {
             let error = Client::new(lab.settings()).expect_err("no trust");
-            assert!(matches!(error, Error::Setup(_)), "{error:?}");
-            assert!(told(&error).contains("certificates"), "{}", told(&error));
+            assert!(matches!(error, Error::NoTrust), "{error:?}");
         },
     );
 }
