@@ -26,7 +26,10 @@ pub enum Error {
     /// The program has not chosen its cryptography yet.
     #[error("preparing to ask update servers: no TLS provider is installed")]
     NoTls,
-    /// The HTTP client could not be made: no CA certificate could be loaded, for instance.
+    /// Neither the system nor the environment has a usable CA certificate.
+    #[error("preparing to ask update servers: no CA certificate could be read")]
+    NoTrust,
+    /// The HTTP client could not be made: the updater's name cannot be sent, for instance.
     #[error("preparing to ask update servers")]
     Setup(#[source] reqwest::Error),
     /// The request could not be written.
@@ -163,7 +166,7 @@ impl Error {
     pub fn retry(&self) -> Retry {
         let later = Retry::Later { after: None };
         match self {
-            Error::NoTls | Error::Setup(_) => Retry::Never,
+            Error::NoTls | Error::NoTrust | Error::Setup(_) => Retry::Never,
             Error::Render { .. } | Error::RequestTooLarge { .. } => Retry::Never,
             Error::TimedOut { .. } | Error::Http { .. } | Error::Redirect { .. } => later,
             Error::Status {

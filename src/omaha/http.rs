@@ -11,6 +11,7 @@ use reqwest::{Response, StatusCode};
 
 use super::error::{Error, RedirectRefused};
 use super::identity::Server;
+use super::trust;
 
 /// Longest answer that is read.
 const BODY_LIMIT: usize = 1024 * 1024;
@@ -36,11 +37,13 @@ pub(super) struct Answer {
 impl Http {
     /// Takes proxies and CA certificates from the environment and the system, as of now.
     pub(super) fn new(user_agent: &str, deadline: Duration) -> Result<Http, Error> {
-        // reqwest would panic instead.
+        // rustls would panic instead.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             return Err(Error::NoTls);
         }
+        let tls = trust::client_config().ok_or(Error::NoTrust)?;
         let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
             .user_agent(user_agent)
             .https_only(true)
             .redirect(Policy::custom(judge_redirect))

@@ -40,6 +40,8 @@ mod offer;
 mod reply;
 /// The request as XML.
 mod request;
+/// Whom we trust.
+mod trust;
 /// A bounded XML reader.
 mod xml;
 

@@ -107,7 +107,7 @@ fn package(element: &Element) -> Package {
     }
 }
 
-/// `<labels><label name|key="…" value="…"/>` or `<label name|key="…">…</label>`.
+/// `<labels><label name|key=".." value=".."/>` or `<label name|key="..">..</label>`.
 fn labels(parent: &Element) -> Vec<Label> {
     let all = parent
         .children("labels")
