@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 /// Now, as Kubernetes writes times.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }
 
 /// A fresh Node, without a resourceVersion.
@@ -111,13 +113,30 @@ fn conditions(now: &str) -> Value {
         })
     };
     json!([
-        condition("MemoryPressure", "False", "KubeletHasSufficientMemory",
-            "kubelet has sufficient memory available"),
-        condition("DiskPressure", "False", "KubeletHasNoDiskPressure",
-            "kubelet has no disk pressure"),
-        condition("PIDPressure", "False", "KubeletHasSufficientPID",
-            "kubelet has sufficient PID available"),
-        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        condition(
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available"
+        ),
+        condition(
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure"
+        ),
+        condition(
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available"
+        ),
+        condition(
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status"
+        ),
     ])
 }
 

@@ -37,7 +37,9 @@ pub struct Change {
 impl Change {
     /// The value as JSON; one that is no JSON is a string, a removed one is null.
     pub fn json(&self) -> Value {
-        let Some(text) = &self.value else { return Value::Null };
+        let Some(text) = &self.value else {
+            return Value::Null;
+        };
         serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
     }
 }
@@ -86,7 +88,13 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        Self { version: 1000, oldest: 0, nodes: BTreeMap::new(), log: vec![], history: vec![] }
+        Self {
+            version: 1000,
+            oldest: 0,
+            nodes: BTreeMap::new(),
+            log: vec![],
+            history: vec![],
+        }
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -104,13 +112,21 @@ impl Store {
     /// The Nodes in order of name, or only one.
     pub(super) fn list(&self, name: Option<&str>) -> Vec<Arc<Value>> {
         let wanted = |node: &&String| name.is_none_or(|name| name == node.as_str());
-        self.nodes.iter().filter(|(node, _)| wanted(node)).map(|(_, v)| v.clone()).collect()
+        self.nodes
+            .iter()
+            .filter(|(node, _)| wanted(node))
+            .map(|(_, v)| v.clone())
+            .collect()
     }
 
     /// Events after `version`, oldest first.
     pub(super) fn since(&self, version: u64, name: Option<&str>) -> Vec<Event> {
         let start = self.log.partition_point(|event| event.version <= version);
-        self.log[start..].iter().filter(|event| event.concerns(name)).cloned().collect()
+        self.log[start..]
+            .iter()
+            .filter(|event| event.concerns(name))
+            .cloned()
+            .collect()
     }
 
     /// Forgets what a new watch could resume from, as etcd's compaction does.
@@ -120,12 +136,18 @@ impl Store {
     }
 
     pub(super) fn add(&mut self, name: &str) {
-        assert!(!self.nodes.contains_key(name), "Node {name} is there already");
+        assert!(
+            !self.nodes.contains_key(name),
+            "Node {name} is there already"
+        );
         self.store(EventKind::Added, object::node(name));
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        let last = self.nodes.remove(name).unwrap_or_else(|| panic!("no Node {name}"));
+        let last = self
+            .nodes
+            .remove(name)
+            .unwrap_or_else(|| panic!("no Node {name}"));
         self.version += 1;
         let mut object = Value::clone(&last);
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -154,7 +176,11 @@ impl Store {
     }
 
     fn append(&mut self, kind: EventKind, object: Arc<Value>) {
-        self.log.push(Event { version: self.version, kind, object });
+        self.log.push(Event {
+            version: self.version,
+            kind,
+            object,
+        });
     }
 
     fn remember(&mut self, name: &str, old: &Value, new: &Value, by: &Author) {
@@ -187,9 +213,14 @@ pub(super) fn set_annotation(object: &mut Value, key: &str, value: Option<&str>)
 }
 
 pub(super) fn name_of(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn keys(map: &Value) -> impl Iterator<Item = String> {
-    map.as_object().into_iter().flat_map(|map| map.keys().cloned())
+    map.as_object()
+        .into_iter()
+        .flat_map(|map| map.keys().cloned())
 }

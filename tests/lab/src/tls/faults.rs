@@ -96,7 +96,11 @@ pub struct Rule {
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
-        Self { fault, verb: None, remaining: None }
+        Self {
+            fault,
+            verb: None,
+            remaining: None,
+        }
     }
 }
 

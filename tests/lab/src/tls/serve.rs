@@ -195,29 +195,44 @@ impl Front {
         }
     }
 
-    /// Waits until `done` holds for the records; looked at whenever a request arrives, is answered
-    /// or ends.
+    /// Waits until `done` holds for the records.
     pub(crate) async fn wait_for(
         &self,
         timeout: Duration,
         done: impl Fn(&[RequestRecord]) -> bool,
     ) -> Result<Vec<RequestRecord>> {
+        self.wait_until(timeout, || {
+            Some(self.records()).filter(|records| done(records))
+        })
+        .await
+    }
+
+    /// Waits until `look` finds something; it looks whenever a request arrives, is answered or ends.
+    pub(crate) async fn wait_until<T>(
+        &self,
+        timeout: Duration,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T> {
         let mut bell = self.0.bell.subscribe();
         let found = async {
             loop {
                 bell.borrow_and_update();
-                let records = self.records();
-                if done(&records) {
-                    return records;
+                if let Some(found) = look() {
+                    return found;
                 }
                 // Cannot fail: `self` keeps the sender.
                 let _ = bell.changed().await;
             }
         };
-        tokio::time::timeout(timeout, found).await.map_err(|_elapsed| {
-            let last = self.records().last().map(|r| format!("{} {}", r.method, r.path));
-            anyhow!("no such request within {timeout:?}; the last was {last:?}")
-        })
+        tokio::time::timeout(timeout, found)
+            .await
+            .map_err(|_elapsed| {
+                let last = self
+                    .records()
+                    .last()
+                    .map(|r| format!("{} {}", r.method, r.path));
+                anyhow!("nothing of that kind within {timeout:?}; the last request was {last:?}")
+            })
     }
 }
 
@@ -225,7 +240,10 @@ impl Shared {
     fn each_switch(&self, act: impl Fn(&Switch)) {
         let mut switches = self.switches.lock().expect("no panic under lock");
         switches.retain(|switch| switch.upgrade().is_some());
-        switches.iter().filter_map(Weak::upgrade).for_each(|switch| act(&switch));
+        switches
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|switch| act(&switch));
     }
 
     /// Takes a new connection, or not.
@@ -242,7 +260,10 @@ impl Shared {
             None => {}
         }
         self.accepted.fetch_add(1, Ordering::SeqCst);
-        self.switches.lock().expect("no panic under lock").push(Arc::downgrade(&switch));
+        self.switches
+            .lock()
+            .expect("no panic under lock")
+            .push(Arc::downgrade(&switch));
         tokio::spawn(async move {
             let line = Line::new(tcp, switch.clone());
             // Either arm drops the connection, which is all that is left to do with it.
@@ -280,7 +301,13 @@ impl Shared {
         let body = body.map_err(|error| anyhow!(error))?.to_bytes();
         let verb = self.service.verb(&head);
         let record = self.note(verb, &head, &body, &certs);
-        let mut call = Call { head, body, certs, record, fault: None };
+        let mut call = Call {
+            head,
+            body,
+            certs,
+            record,
+            fault: None,
+        };
         self.service.arrived(&call);
         self.ring();
         let response = match self.plan.at_request(verb) {
@@ -288,7 +315,9 @@ impl Shared {
             Some(fault) => self.play(fault, &mut call, switch).await,
         };
         self.service.answered(record, response.status());
-        self.with_record(record, |entry| entry.status = Some(response.status().as_u16()));
+        self.with_record(record, |entry| {
+            entry.status = Some(response.status().as_u16())
+        });
         Ok(response.map(|body| Counted::boxed(body, self.clone(), record)))
     }
 
@@ -299,18 +328,30 @@ impl Shared {
             Fault::Hang => {}
             Fault::Status(code) => return self.service.failure(status(code), None),
             Fault::TooManyRequests { retry_after } => {
-                return self.service.failure(StatusCode::TOO_MANY_REQUESTS, Some(retry_after));
+                return self
+                    .service
+                    .failure(StatusCode::TOO_MANY_REQUESTS, Some(retry_after));
             }
             Fault::Redirect { status, location } => {
                 let headers = vec![("location".to_owned(), location)];
                 return reply(status, headers, Bytes::new());
             }
-            Fault::Reply { status, headers, body } => return reply(status, headers, body),
+            Fault::Reply {
+                status,
+                headers,
+                body,
+            } => return reply(status, headers, body),
             Fault::Truncate(n) => {
-                return self.service.respond(call).map(|body| cut_after(body, n, Cut::Break));
+                return self
+                    .service
+                    .respond(call)
+                    .map(|body| cut_after(body, n, Cut::Break));
             }
             Fault::Stall(n) => {
-                return self.service.respond(call).map(|body| cut_after(body, n, Cut::Stall));
+                return self
+                    .service
+                    .respond(call)
+                    .map(|body| cut_after(body, n, Cut::Stall));
             }
             Fault::Huge(n) => return padded(self.service.respond(call), n),
             Fault::Gone | Fault::GoneInStream => {
@@ -329,7 +370,12 @@ impl Shared {
         body: &Bytes,
         certs: &[CertificateDer<'static>],
     ) -> usize {
-        let header = |name| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let header = |name| {
+            head.headers
+                .get(name)
+                .and_then(|v| v.to_str().ok())
+                .map(str::to_owned)
+        };
         let mut records = self.records.lock().expect("no panic under lock");
         records.push(RequestRecord {
             at: Instant::now(),
@@ -341,7 +387,10 @@ impl Shared {
             content_type: header("content-type"),
             user_agent: header("user-agent"),
             cookie: header("cookie"),
-            client_cn: certs.first().and_then(|cert| Subject::of(cert)).map(|s| s.common_name),
+            client_cn: certs
+                .first()
+                .and_then(|cert| Subject::of(cert))
+                .map(|s| s.common_name),
             body: body.clone(),
             status: None,
             bytes: 0,
@@ -374,7 +423,10 @@ impl Subject {
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
         let organizations = subject.iter_organization().filter_map(|o| o.as_str().ok());
         let organizations = organizations.map(str::to_owned).collect();
-        Some(Self { common_name, organizations })
+        Some(Self {
+            common_name,
+            organizations,
+        })
     }
 }
 
@@ -384,7 +436,8 @@ pub(crate) fn server_config(
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
@@ -401,7 +454,9 @@ fn reply(code: u16, headers: Vec<(String, String)>, body: Bytes) -> Response<Bod
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    response.body(full(body)).expect("the test's headers are valid")
+    response
+        .body(full(body))
+        .expect("the test's headers are valid")
 }
 
 fn status(code: u16) -> StatusCode {
