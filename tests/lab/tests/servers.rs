@@ -1,5 +1,7 @@
 //! The HTTP stand-ins behave at the wire as the servers that they stand for.
 
+#[path = "servers/http2.rs"]
+mod http2;
 #[path = "servers/kube_faults.rs"]
 mod kube_faults;
 #[path = "servers/kube_rules.rs"]

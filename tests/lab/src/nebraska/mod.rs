@@ -11,12 +11,13 @@ use crate::tls::serve::{Connections, Front, Listening, RequestRecord, server_con
 use crate::tls::{Credential, Pki};
 
 mod fleet;
+mod instance;
 mod package;
 mod request;
 mod response;
 mod server;
 
-pub use fleet::{DropReason, DroppedEvent, Instance, InstanceEvent, InstanceStatus, Limits};
+pub use instance::{DropReason, DroppedEvent, Instance, InstanceEvent, InstanceStatus, Limits};
 pub use package::{ExtraPackage, LabelForm, LabelPlace, PackageSpec, SHA384_LABEL};
 pub use request::{AppRequest, Attributes, EventRequest, OmahaRequest};
 pub use server::Cookies;

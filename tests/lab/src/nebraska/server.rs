@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
-use super::fleet::{Check, DropReason, Fleet};
+use super::fleet::{Check, Fleet};
+use super::instance::DropReason;
 use super::request::{self, AppRequest, OmahaRequest};
 use super::response::{AppAnswer, PROLOGUE, render};
 use crate::tls::faults::Verb;

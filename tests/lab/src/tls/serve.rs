@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use bytes::Bytes;
@@ -25,45 +25,16 @@ use super::faults::{Fault, Plan, Rule, Verb};
 use super::line::{Line, Switch};
 
 mod body;
+mod record;
 
 pub(crate) use body::{Body, Cut, broken_off, full};
+pub use record::RequestRecord;
+pub(crate) use record::Subject;
+
 use body::{Counted, cut_after, padded};
 
 /// As large as the largest body that a Kubernetes API server takes.
 const MAX_REQUEST: usize = 3 * 1024 * 1024;
-
-/// One request as it arrived, and what became of it.
-#[derive(Clone, Debug)]
-pub struct RequestRecord {
-    /// When its body was complete.
-    pub at: Instant,
-    /// What it asks for.
-    pub verb: Verb,
-    /// HTTP method.
-    pub method: String,
-    /// Path without query.
-    pub path: String,
-    /// Raw query, empty where there is none.
-    pub query: String,
-    /// `Accept`.
-    pub accept: Option<String>,
-    /// `Content-Type`.
-    pub content_type: Option<String>,
-    /// `User-Agent`.
-    pub user_agent: Option<String>,
-    /// `Cookie`.
-    pub cookie: Option<String>,
-    /// Subject CN of the client certificate, verified or not.
-    pub client_cn: Option<String>,
-    /// The request's body.
-    pub body: Bytes,
-    /// HTTP status, `None` while there is no answer.
-    pub status: Option<u16>,
-    /// Bytes of the answer's body so far.
-    pub bytes: u64,
-    /// The answer is complete, or the client went away.
-    pub ended: bool,
-}
 
 /// A request on its way to the service.
 #[derive(Debug)]
@@ -300,7 +271,7 @@ impl Shared {
         let body = Limited::new(body, MAX_REQUEST).collect().await;
         let body = body.map_err(|error| anyhow!(error))?.to_bytes();
         let verb = self.service.verb(&head);
-        let record = self.note(verb, &head, &body, &certs);
+        let record = self.keep(RequestRecord::new(verb, &head, &body, &certs));
         let mut call = Call {
             head,
             body,
@@ -363,39 +334,10 @@ impl Shared {
         std::future::pending().await
     }
 
-    fn note(
-        &self,
-        verb: Verb,
-        head: &Parts,
-        body: &Bytes,
-        certs: &[CertificateDer<'static>],
-    ) -> usize {
-        let header = |name| {
-            head.headers
-                .get(name)
-                .and_then(|v| v.to_str().ok())
-                .map(str::to_owned)
-        };
+    /// Keeps a record and gives its index.
+    fn keep(&self, record: RequestRecord) -> usize {
         let mut records = self.records.lock().expect("no panic under lock");
-        records.push(RequestRecord {
-            at: Instant::now(),
-            verb,
-            method: head.method.to_string(),
-            path: head.uri.path().to_owned(),
-            query: head.uri.query().unwrap_or_default().to_owned(),
-            accept: header("accept"),
-            content_type: header("content-type"),
-            user_agent: header("user-agent"),
-            cookie: header("cookie"),
-            client_cn: certs
-                .first()
-                .and_then(|cert| Subject::of(cert))
-                .map(|s| s.common_name),
-            body: body.clone(),
-            status: None,
-            bytes: 0,
-            ended: false,
-        });
+        records.push(record);
         records.len() - 1
     }
 
@@ -406,27 +348,6 @@ impl Shared {
 
     fn ring(&self) {
         self.bell.send_modify(|n| *n += 1);
-    }
-}
-
-/// Who a certificate is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) common_name: String,
-    pub(crate) organizations: Vec<String>,
-}
-
-impl Subject {
-    pub(crate) fn of(cert: &CertificateDer<'_>) -> Option<Self> {
-        let (_, cert) = x509_parser::parse_x509_certificate(cert).ok()?;
-        let subject = cert.subject();
-        let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-        let organizations = subject.iter_organization().filter_map(|o| o.as_str().ok());
-        let organizations = organizations.map(str::to_owned).collect();
-        Some(Self {
-            common_name,
-            organizations,
-        })
     }
 }
 
