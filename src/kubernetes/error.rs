@@ -84,7 +84,10 @@ impl KubeError {
     /// Exhaustive: a new kind of error must say how it is retried.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Refused { code: 401, .. } => Retry::Reconnect,
+            // 410: the client goes on asking for a version that is gone; a new one lists again.
+            Self::Refused {
+                code: 401 | 410, ..
+            } => Retry::Reconnect,
             Self::Refused {
                 code: 403 | 404 | 409 | 413 | 422,
                 ..
