@@ -4,7 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing::{Level, error, info, warn};
 use trident_acl_agent::config::{self, Config};
 use trident_acl_agent::contract::{AGENT_VERSION, Operation, chain};
@@ -23,7 +24,7 @@ const MERGED: &str = "TRIDENT_ACL_AGENT_INTERNAL_MERGED";
 #[command(version = AGENT_VERSION)]
 struct Arguments {
     /// Check one dependency with the current environment, and exit.
-    #[arg(long, value_name = "DEPENDENCY", conflicts_with = "command")]
+    #[arg(long, value_name = "DEPENDENCY")]
     validate_connection: Option<Dependency>,
     /// Least severe records that are logged.
     #[arg(long, value_name = "LEVEL", default_value = "info", global = true)]
@@ -101,6 +102,12 @@ impl From<Exit> for ExitCode {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.validate_connection.is_some() && arguments.command.is_some() {
+        let both = "--validate-connection goes without a command";
+        Arguments::command()
+            .error(ErrorKind::ArgumentConflict, both)
+            .exit();
+    }
     if takes_over(&arguments) {
         take_over_environment();
     }
@@ -267,5 +274,31 @@ async fn validate(dependency: Dependency, config: &Config, host: &Host) -> Exit 
             eprintln!("{}", chain(&problem));
             Exit::Failed
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn each_task_is_understood() {
+        let id = "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90";
+        for line in [
+            &["agent"][..],
+            &["agent", "commit"],
+            &["agent", "report"],
+            &["agent", "reconcile", "--log-level", "debug"],
+            &["agent", "operate", "stage", id],
+            &["agent", "--validate-connection", "tridentd"],
+        ] {
+            assert!(Arguments::try_parse_from(line).is_ok(), "{line:?}");
+        }
+        assert!(Arguments::try_parse_from(["agent", "operate", "commit", id]).is_err());
     }
 }

@@ -68,8 +68,8 @@ async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
         match &served {
             Err(error) if error.retry() == Retry::FindOut => {
                 warn!(
-                    reason = chain(error),
-                    "the finalize call broke off, finding out how far it came"
+                    "the finalize call broke off, finding out how far it came: {}",
+                    chain(error)
                 );
                 tokio::time::sleep(PAUSE).await;
                 if find_out(means, operation, marker).await.is_some() {
@@ -90,8 +90,8 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
         Ok(state) => state,
         Err(error) => {
             warn!(
-                reason = chain(&error),
-                "tridentd does not tell its servicing state"
+                "tridentd does not tell its servicing state: {}",
+                chain(&error)
             );
             None
         }

@@ -50,8 +50,8 @@ async fn call(means: &Means) -> Result<Result<Served, Error>, OperateError> {
             }
             Err(error) if error.retry() == Retry::FindOut && tries < TRIES && !is_late(&error) => {
                 info!(
-                    reason = chain(&error),
-                    "the commit call broke off, calling again"
+                    "the commit call broke off, calling again: {}",
+                    chain(&error)
                 );
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             }

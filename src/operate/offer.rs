@@ -132,10 +132,7 @@ impl Asking<'_> {
             else {
                 return Err(failed(chain(&error)));
             };
-            warn!(
-                reason = chain(&error),
-                "Nebraska does not answer, asking again"
-            );
+            warn!("Nebraska does not answer, asking again: {}", chain(&error));
             sleep(pause).await;
             delay = (delay * 2).min(LONGEST_DELAY);
         }

@@ -55,7 +55,7 @@ async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<boo
         }
         Err(error) => {
             let id = owed.operation_id.canonical();
-            warn!(operation_id = id, event = ?owed.event, reason = chain(&error), "Nebraska did not take the event, it stays owed");
+            warn!(operation_id = id, event = ?owed.event, "Nebraska did not take the event, it stays owed: {}", chain(&error));
             Ok(false)
         }
     }
@@ -101,9 +101,6 @@ pub(super) async fn deliver_first(means: &Means, id: &Id) {
     if owed.iter().any(|event| event.operation_id != *id)
         && let Err(error) = deliver_all(means).await
     {
-        warn!(
-            reason = chain(&error),
-            "earlier events are still owed, ignoring"
-        );
+        warn!("earlier events are still owed, ignoring: {}", chain(&error));
     }
 }

@@ -122,10 +122,7 @@ async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
             Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
                 if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
             {
-                warn!(
-                    reason = chain(&error),
-                    "the stage call broke off, calling again"
-                );
+                warn!("the stage call broke off, calling again: {}", chain(&error));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             served => return served,
@@ -137,7 +134,7 @@ async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
 async fn while_delivering<T>(means: &Means, work: impl Future<Output = T>) -> T {
     let deliver = async {
         if let Err(error) = deliver_all(means).await {
-            warn!(reason = chain(&error), "events are still owed, ignoring");
+            warn!("events are still owed, ignoring: {}", chain(&error));
         }
     };
     tokio::pin!(work, deliver);

@@ -140,7 +140,7 @@ impl Store {
             Unusable::Foreign => ("foreign", "it belongs to another machine"),
         };
         let aside = self.path.with_added_extension(format!("{kind}-{suffix}"));
-        error!(kept = %aside.display(), reason, "the state file cannot be used, going on without it");
+        error!(kept = %aside.display(), "the state file cannot be used, going on without it: {}", reason);
         file::rename_flushed(&self.path, &aside).map_err(|source| StoreError::Write {
             path: self.path.clone(),
             source,

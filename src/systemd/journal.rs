@@ -4,6 +4,7 @@
 use thiserror::Error;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
@@ -20,7 +21,16 @@ pub enum LogError {
 /// # Errors
 /// [`LogError`].
 pub fn init(level: Level) -> Result<(), LogError> {
-    let registry = tracing_subscriber::registry().with(LevelFilter::from_level(level));
+    // The libraries' own records repeat what our errors say, at their own pace.
+    let ours = Targets::new()
+        .with_target("trident_acl_agent", level)
+        .with_target("tridentd", level)
+        .with_default(if level > Level::INFO {
+            LevelFilter::from_level(level)
+        } else {
+            LevelFilter::OFF
+        });
+    let registry = tracing_subscriber::registry().with(ours);
     let installed = if libsystemd::logging::connected_to_journal() {
         let journal = tracing_journald::layer()
             .map_err(|source| LogError::Journal { source })?

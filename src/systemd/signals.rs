@@ -17,7 +17,7 @@ pub async fn follow_jobs(prefix: &str, notify: &Notify) {
     loop {
         let ended = follow_once(prefix, notify, &mut failures).await;
         if failures == 0 {
-            warn!(reason = %ended, "lost systemd's signals, connecting again");
+            warn!("lost systemd's signals, connecting again: {}", ended);
         }
         failures = failures.saturating_add(1);
         tokio::time::sleep(RECONNECT).await;

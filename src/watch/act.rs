@@ -129,10 +129,7 @@ impl Watcher {
         let systemd = self.systemd().await?;
         let unit = names::transient(request, &self.program, &self.config);
         if let Err(error) = systemd.clear_finished(&names::all_operations()).await {
-            warn!(
-                reason = chain(&error),
-                "cannot clear finished units, ignoring"
-            );
+            warn!("cannot clear finished units, ignoring: {}", chain(&error));
         }
         match systemd.start_transient(&unit).await {
             Ok(()) => {
@@ -150,8 +147,8 @@ impl Watcher {
                 error!(
                     unit = unit.name,
                     starts,
-                    reason = chain(&error),
-                    "cannot start the operation's unit"
+                    "cannot start the operation's unit: {}",
+                    chain(&error)
                 );
                 self.acted.close(None);
                 Ok(false)
@@ -197,9 +194,8 @@ impl Watcher {
                     .join(", ");
                 let reason = chain(&refused);
                 error!(
-                    reason,
                     held_by = held,
-                    "the reboot was refused, asking again"
+                    "the reboot was refused, asking again: {}", reason
                 );
                 let message = match held.is_empty() {
                     true => {

@@ -142,10 +142,7 @@ impl Feed {
     /// The first failure is a warning, the rest of them show in the status line.
     fn trouble(&mut self, trouble: &str) {
         if self.failures == 0 {
-            warn!(
-                reason = trouble,
-                "cannot read the Node, trying again for ever"
-            );
+            warn!("cannot read the Node, trying again for ever: {}", trouble);
         }
         self.failures = self.failures.saturating_add(1);
         self.news.send_if_modified(|news| {

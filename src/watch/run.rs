@@ -140,8 +140,8 @@ impl Loop {
             Ok(seen) if !is_older(&seen, &self.watcher.node) => self.watcher.node = seen,
             Ok(_) => {}
             Err(error) => debug!(
-                reason = chain(&error),
-                "the slow re-read failed, ignoring: the watch goes on"
+                "the slow re-read failed, ignoring: the watch goes on: {}",
+                chain(&error)
             ),
         }
     }
@@ -208,10 +208,7 @@ impl Watcher {
                 Ok((look, false)) => return Some(look),
                 Err(error) => {
                     if self.looked.failures() == 0 {
-                        error!(
-                            reason = chain(&error),
-                            "cannot go on, trying again for ever"
-                        );
+                        error!("cannot go on, trying again for ever: {}", chain(&error));
                     }
                     self.looked.close(None);
                     // Whatever broke may be the connection: a new one next time.

@@ -60,8 +60,8 @@ impl Watcher {
     fn not_written(&mut self, error: &KubeError) {
         if self.said.failures() == 0 {
             error!(
-                reason = chain(error),
-                "cannot publish the status, trying again for ever"
+                "cannot publish the status, trying again for ever: {}",
+                chain(error)
             );
         }
         let retry_after = match error.retry() {
@@ -82,8 +82,8 @@ async fn write(api: &NodeApi, key: &str, status: &Status) -> Result<Seen, KubeEr
     match api.annotate(key, &status.to_json()).await {
         Err(error) if error.is_too_large() && !status.message.as_str().is_empty() => {
             warn!(
-                reason = chain(&error),
-                "the status was refused, writing it without its message"
+                "the status was refused, writing it without its message: {}",
+                chain(&error)
             );
             api.annotate(key, &status.clone().with_message("").to_json())
                 .await

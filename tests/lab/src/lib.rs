@@ -2,6 +2,8 @@
 
 /// A Kubernetes API that serves one Node.
 pub mod kube;
+/// All of it together: a node with the agent, and its neighbours.
+pub mod lab;
 /// A Nebraska: the update server's per-instance state machine.
 pub mod nebraska;
 /// A booted Debian in a container, and its root file systems.

@@ -22,7 +22,8 @@ impl Layer {
         &self.lower
     }
 
-    pub(super) fn upper(&self) -> &Path {
+    /// The layer itself, for a tool that installs below a directory.
+    pub fn upper(&self) -> &Path {
         &self.upper
     }
 
