@@ -44,7 +44,7 @@ pub enum CheckError {
 /// # Errors
 /// [`CheckError`].
 pub async fn kubernetes(config: &Config, host: &Host) -> Result<String, CheckError> {
-    let name = node_name(&config.kubernetes.node_name, &host.hostname()?)?;
+    let name = node_name(&config.kubernetes.node_name, &host.hostname())?;
     let api = NodeApi::new(&config.kubernetes, &name, host.product_uuid()).await?;
     match api.get().await? {
         Seen::Node(_) => Ok(format!("kubernetes: Node {name} can be read")),
@@ -73,9 +73,7 @@ pub async fn nebraska(config: &Config, host: &Host) -> Result<String, CheckError
             Sha384Source::Hash => HashSource::Hash,
         },
         deadline: DEADLINE,
-        cookies: config
-            .cookie_enabled
-            .then(|| CookieJar::new(&config.cookie_path)),
+        cookies: config.cookie_enabled.then(|| CookieJar::new(&config.cookie_path)),
     };
     let probe = &config.probe;
     let app = App {

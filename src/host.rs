@@ -12,6 +12,8 @@ use crate::config::{CurrentVersion, Fallback};
 pub mod alive;
 mod os_release;
 
+/// `LoadCredential=` of the units.
+const BOOT_ID_CREDENTIAL: &str = "boot-id";
 /// Larger files are not what they should be.
 const MAX_BYTES: u64 = 1024 * 1024;
 
@@ -56,16 +58,17 @@ impl Host {
         let text = self.read(&how.path)?;
         os_release::value(&text, &how.key)
             .filter(|version| !version.is_empty())
-            .ok_or_else(|| HostError::NoVersion {
-                path: how.path.clone(),
-                key: how.key.clone(),
-            })
+            .ok_or_else(|| HostError::NoVersion { path: how.path.clone(), key: how.key.clone() })
     }
 
-    /// A new one at each boot of the kernel; a soft-reboot keeps it.
+    /// A new one at each boot of the kernel; a soft-reboot keeps it. From the unit's credential where there
+    /// is one: the `/proc` of a sandbox has none, or that of a container's host.
     pub fn boot_id(&self) -> Result<String, HostError> {
-        self.read(Path::new("/proc/sys/kernel/random/boot_id"))
-            .map(trimmed)
+        let credential = std::env::var_os("CREDENTIALS_DIRECTORY")
+            .map(|directory| PathBuf::from(directory).join(BOOT_ID_CREDENTIAL))
+            .filter(|path| path.exists());
+        let path = credential.unwrap_or_else(|| PathBuf::from("/proc/sys/kernel/random/boot_id"));
+        self.read(&path).map(trimmed)
     }
 
     /// The 32 hexadecimal digits of `/etc/machine-id`.
@@ -73,45 +76,28 @@ impl Host {
         let path = Path::new("/etc/machine-id");
         let id = trimmed(self.read(path)?).to_ascii_lowercase();
         let good = id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        if good {
-            Ok(id)
-        } else {
-            Err(HostError::NoMachineId {
-                path: path.to_owned(),
-            })
-        }
+        if good { Ok(id) } else { Err(HostError::NoMachineId { path: path.to_owned() }) }
     }
 
     /// Lower-cased, as kubelet registers it.
-    pub fn hostname(&self) -> Result<String, HostError> {
-        let name = trimmed(self.read(Path::new("/proc/sys/kernel/hostname"))?);
-        Ok(name.to_lowercase())
+    pub fn hostname(&self) -> String {
+        rustix::system::uname().nodename().to_string_lossy().to_lowercase()
     }
 
     /// `None` where the firmware gives none, or it may not be read.
     pub fn product_uuid(&self) -> Option<String> {
-        let uuid = self
-            .read(Path::new("/sys/class/dmi/id/product_uuid"))
-            .ok()
-            .map(trimmed)?;
+        let uuid = self.read(Path::new("/sys/class/dmi/id/product_uuid")).ok().map(trimmed)?;
         (!uuid.is_empty()).then_some(uuid)
     }
 
     fn read(&self, path: &Path) -> Result<String, HostError> {
         let below = self.root.join(path.strip_prefix("/").unwrap_or(path));
-        let failed = |source| HostError::Read {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| HostError::Read { path: path.to_owned(), source };
         let file = File::open(&below).map_err(failed)?;
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(HostError::TooLarge {
-                path: path.to_owned(),
-            });
+            return Err(HostError::TooLarge { path: path.to_owned() });
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -124,8 +110,5 @@ fn trimmed(text: String) -> String {
 /// Time since the kernel booted, suspends included. Never jumps.
 pub fn uptime() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(
-        now.tv_sec.unsigned_abs(),
-        u32::try_from(now.tv_nsec).unwrap_or(0),
-    )
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }

@@ -22,10 +22,7 @@ async fn an_update_from_stage_to_commit(setup: booted::Setup) -> Result<()> {
     let status = lab.terminal(COMMIT_STATUS, &finalize, SOON).await?;
     ensure!(status["code"] == "Success", "{status}\n{}", lab.story());
     ensure!(lab.codes(COMMIT_STATUS, &finalize) == ["InProgress", "Success"]);
-    ensure!(
-        status["fromVersion"] == OLD && status["toVersion"] == NEW,
-        "{status}"
-    );
+    ensure!(status["fromVersion"] == OLD && status["toVersion"] == NEW, "{status}");
     ensure!(lab.version().await? == NEW);
     Ok(())
 }

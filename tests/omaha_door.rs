@@ -37,31 +37,18 @@ fn in_own_process<F: Future<Output = ()>>(
     body: impl FnOnce(Lab) -> F,
 ) {
     if let Some(directory) = std::env::var_os(CHILD) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         return runtime
             .expect("a runtime")
             .block_on(async { body(Lab::new(directory.into())).await });
     }
     let directory = TempDir::new().expect("a directory");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, directory.path());
-    for proxy in [
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-        "NO_PROXY",
-        "no_proxy",
-    ] {
+    command.args([test, "--exact", "--nocapture"]).env(CHILD, directory.path());
+    for proxy in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"] {
         command.env_remove(proxy);
     }
-    command
-        .env_remove("SSL_CERT_DIR")
-        .env("SSL_CERT_FILE", directory.path().join("ca.pem"));
+    command.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", directory.path().join("ca.pem"));
     let port = free_port();
     command.env(PORT, &port);
     for (name, value) in variables {
@@ -72,19 +59,12 @@ fn in_own_process<F: Future<Output = ()>>(
     let output = command.output().expect("the test runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}\n{errors}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
 fn free_port() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener
-        .local_addr()
-        .expect("an address")
-        .port()
-        .to_string()
+    listener.local_addr().expect("an address").port().to_string()
 }
 
 /// What the server does with one request.
@@ -109,9 +89,7 @@ struct Seen {
 impl Seen {
     fn cookie(&self) -> Option<&str> {
         let lines = self.head.lines();
-        lines
-            .filter_map(|line| line.strip_prefix("cookie: "))
-            .next()
+        lines.filter_map(|line| line.strip_prefix("cookie: ")).next()
     }
 }
 
@@ -160,16 +138,9 @@ impl Lab {
     }
 
     fn app_at(&self, address: SocketAddr) -> App {
-        let server = format!(
-            "https://u:SECRET@localhost:{}/SECRET?q=SECRET",
-            address.port()
-        );
+        let server = format!("https://u:SECRET@localhost:{}/SECRET?q=SECRET", address.port());
         let server = Server::parse(&server).expect("https");
-        App {
-            server,
-            app_id: "ours".into(),
-            track: "stable".into(),
-        }
+        App { server, app_id: "ours".into(), track: "stable".into() }
     }
 
     async fn serve(&self) -> SocketAddr {
@@ -205,10 +176,7 @@ impl Lab {
     }
 
     fn seen(&self) -> Vec<Seen> {
-        assert!(
-            locked(&self.script).is_empty(),
-            "the client should have asked again"
-        );
+        assert!(locked(&self.script).is_empty(), "the client should have asked again");
         locked(&self.seen).clone()
     }
 
@@ -234,19 +202,12 @@ impl Lab {
 
     fn client_with_cookies(&self) -> Client {
         let cookies = Some(CookieJar::new(self.jar_path()));
-        Client::new(Settings {
-            cookies,
-            ..self.settings()
-        })
-        .expect("a client")
+        Client::new(Settings { cookies, ..self.settings() }).expect("a client")
     }
 }
 
 fn write(path: &Path, content: &[u8]) {
-    File::create(path)
-        .expect("a file")
-        .write_all(content)
-        .expect("written");
+    File::create(path).expect("a file").write_all(content).expect("written");
 }
 
 fn install_provider() {
@@ -296,16 +257,11 @@ async fn read_request(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Seen> 
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .lines()
-                .filter_map(|line| line.strip_prefix("content-length: "))
-                .next();
+            let length =
+                head.lines().filter_map(|line| line.strip_prefix("content-length: ")).next();
             let length: usize = length.map_or(0, |length| length.parse().expect("a length"));
             if body.len() >= length {
-                return Some(Seen {
-                    head: head.into(),
-                    body: body.into(),
-                });
+                return Some(Seen { head: head.into(), body: body.into() });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -377,31 +333,22 @@ async fn check(lab: &Lab) -> Result<CheckAnswer, Error> {
 
 #[test]
 fn an_offer_is_taken_from_the_answer_for_our_app() {
-    in_own_process(
-        "an_offer_is_taken_from_the_answer_for_our_app",
-        &[],
-        async |lab| {
-            let answer = check(lab.say([ok(&offer())])).await.expect("an answer");
-            assert!(!format!("{answer:?}").contains("SECRET"), "{answer:?}");
-            let CheckAnswer::Offer(offer) = answer else {
-                panic!("{answer:?}")
-            };
-            assert_eq!(offer.version, "2.0.0");
-            assert_eq!(offer.url.as_str(), "https://h/p/i.cosi?sig=SECRET");
-            assert_eq!(offer.sha384, "ab".repeat(48));
-            let seen = lab.seen();
-            assert!(
-                seen[0].head.starts_with("POST /SECRET?q=SECRET HTTP/1.1"),
-                "{seen:?}"
-            );
-            assert!(seen[0].head.contains("content-type: text/xml"), "{seen:?}");
-            assert!(!seen[0].head.contains("accept-encoding"), "{seen:?}");
-            assert_eq!(seen[0].cookie(), None);
-            assert!(seen[0].body.contains("<updatecheck/>") && !seen[0].body.contains("<ping"));
-            assert!(seen[0].body.contains(r#"track="stable""#) && !seen[0].body.contains("<event"));
-            assert!(!lab.jar_path().exists());
-        },
-    );
+    in_own_process("an_offer_is_taken_from_the_answer_for_our_app", &[], async |lab| {
+        let answer = check(lab.say([ok(&offer())])).await.expect("an answer");
+        assert!(!format!("{answer:?}").contains("SECRET"), "{answer:?}");
+        let CheckAnswer::Offer(offer) = answer else { panic!("{answer:?}") };
+        assert_eq!(offer.version, "2.0.0");
+        assert_eq!(offer.url.as_str(), "https://h/p/i.cosi?sig=SECRET");
+        assert_eq!(offer.sha384, "ab".repeat(48));
+        let seen = lab.seen();
+        assert!(seen[0].head.starts_with("POST /SECRET?q=SECRET HTTP/1.1"), "{seen:?}");
+        assert!(seen[0].head.contains("content-type: text/xml"), "{seen:?}");
+        assert!(!seen[0].head.contains("accept-encoding"), "{seen:?}");
+        assert_eq!(seen[0].cookie(), None);
+        assert!(seen[0].body.contains("<updatecheck/>") && !seen[0].body.contains("<ping"));
+        assert!(seen[0].body.contains(r#"track="stable""#) && !seen[0].body.contains("<event"));
+        assert!(!lab.jar_path().exists());
+    });
 }
 
 #[test]
@@ -424,22 +371,16 @@ fn broken_certificates_in_a_bundle_do_not_spoil_the_good_ones() {
 
 #[test]
 fn a_certificate_directory_is_honoured() {
-    let variables = [
-        ("SSL_CERT_FILE", "DIRECTORY/missing.pem"),
-        ("SSL_CERT_DIR", "DIRECTORY/more"),
-    ];
-    in_own_process(
-        "a_certificate_directory_is_honoured",
-        &variables,
-        async |lab| {
-            let directory = lab.directory.join("more");
-            fs::create_dir(&directory).expect("a directory");
-            write(&directory.join("broken.pem"), b"garbage");
-            write(&directory.join("ours.pem"), lab.certificate.as_bytes());
-            let answer = check(lab.say([ok(&no_update())])).await;
-            assert_eq!(answer.expect("an answer"), CheckAnswer::NoUpdate);
-        },
-    );
+    let variables =
+        [("SSL_CERT_FILE", "DIRECTORY/missing.pem"), ("SSL_CERT_DIR", "DIRECTORY/more")];
+    in_own_process("a_certificate_directory_is_honoured", &variables, async |lab| {
+        let directory = lab.directory.join("more");
+        fs::create_dir(&directory).expect("a directory");
+        write(&directory.join("broken.pem"), b"garbage");
+        write(&directory.join("ours.pem"), lab.certificate.as_bytes());
+        let answer = check(lab.say([ok(&no_update())])).await;
+        assert_eq!(answer.expect("an answer"), CheckAnswer::NoUpdate);
+    });
 }
 
 #[test]
@@ -458,82 +399,52 @@ fn an_untrusted_server_is_not_asked() {
 #[test]
 fn without_any_certificate_there_is_no_client() {
     let variables = [("SSL_CERT_FILE", "DIRECTORY/missing.pem")];
-    in_own_process(
-        "without_any_certificate_there_is_no_client",
-        &variables,
-        async |lab| {
-            let error = Client::new(lab.settings()).expect_err("no trust");
-            assert!(matches!(error, Error::NoTrust), "{error:?}");
-        },
-    );
+    in_own_process("without_any_certificate_there_is_no_client", &variables, async |lab| {
+        let error = Client::new(lab.settings()).expect_err("no trust");
+        assert!(matches!(error, Error::NoTrust), "{error:?}");
+    });
 }
 
 #[test]
 fn without_cryptography_there_is_no_client() {
-    in_own_process(
-        "without_cryptography_there_is_no_client",
-        &[],
-        async |_lab| {
-            let settings = Settings {
-                machine_id: MachineId::derive(&[1; 16]),
-                arch: Arch::Amd64,
-                updater: "agent".into(),
-                hash_source: HashSource::Labels,
-                deadline: AMPLE,
-                cookies: None,
-            };
-            assert!(matches!(Client::new(settings), Err(Error::NoTls)));
-        },
-    );
+    in_own_process("without_cryptography_there_is_no_client", &[], async |_lab| {
+        let settings = Settings {
+            machine_id: MachineId::derive(&[1; 16]),
+            arch: Arch::Amd64,
+            updater: "agent".into(),
+            hash_source: HashSource::Labels,
+            deadline: AMPLE,
+            cookies: None,
+        };
+        assert!(matches!(Client::new(settings), Err(Error::NoTls)));
+    });
 }
 
 #[test]
 fn a_redirect_that_keeps_the_method_is_followed() {
-    in_own_process(
-        "a_redirect_that_keeps_the_method_is_followed",
-        &[],
-        async |lab| {
-            lab.say([
-                redirect("307 Temporary Redirect", "/next"),
-                redirect("308 Permanent Redirect", "/last"),
-            ]);
-            let answer = check(lab.say([ok(&no_update())])).await;
-            assert_eq!(answer.expect("an answer"), CheckAnswer::NoUpdate);
-            let seen = lab.seen();
-            assert!(seen[2].head.starts_with("POST /last "), "{seen:?}");
-            assert!(!seen[0].body.is_empty() && seen.iter().all(|one| one.body == seen[0].body));
-            assert!(
-                seen.iter().all(|one| !one.head.contains("referer")),
-                "{seen:?}"
-            );
-        },
-    );
+    in_own_process("a_redirect_that_keeps_the_method_is_followed", &[], async |lab| {
+        lab.say([
+            redirect("307 Temporary Redirect", "/next"),
+            redirect("308 Permanent Redirect", "/last"),
+        ]);
+        let answer = check(lab.say([ok(&no_update())])).await;
+        assert_eq!(answer.expect("an answer"), CheckAnswer::NoUpdate);
+        let seen = lab.seen();
+        assert!(seen[2].head.starts_with("POST /last "), "{seen:?}");
+        assert!(!seen[0].body.is_empty() && seen.iter().all(|one| one.body == seen[0].body));
+        assert!(seen.iter().all(|one| !one.head.contains("referer")), "{seen:?}");
+    });
 }
 
 #[test]
 fn other_redirects_are_refused() {
     in_own_process("other_redirects_are_refused", &[], async |lab| {
         for (say, expected) in [
-            (
-                redirect("301 Moved", "/SECRET"),
-                RedirectRefused::MethodLost(301),
-            ),
-            (
-                redirect("302 Found", "https://h/SECRET"),
-                RedirectRefused::MethodLost(302),
-            ),
-            (
-                redirect("303 See Other", "/SECRET"),
-                RedirectRefused::MethodLost(303),
-            ),
-            (
-                redirect("307 Temporary Redirect", "http://h/SECRET"),
-                RedirectRefused::NotHttps,
-            ),
-            (
-                redirect("307 Temporary Redirect", "ftp://h/SECRET"),
-                RedirectRefused::NotHttps,
-            ),
+            (redirect("301 Moved", "/SECRET"), RedirectRefused::MethodLost(301)),
+            (redirect("302 Found", "https://h/SECRET"), RedirectRefused::MethodLost(302)),
+            (redirect("303 See Other", "/SECRET"), RedirectRefused::MethodLost(303)),
+            (redirect("307 Temporary Redirect", "http://h/SECRET"), RedirectRefused::NotHttps),
+            (redirect("307 Temporary Redirect", "ftp://h/SECRET"), RedirectRefused::NotHttps),
         ] {
             let error = check(lab.say([say])).await.expect_err("refused");
             assert!(
@@ -543,56 +454,32 @@ fn other_redirects_are_refused() {
         }
         let error = check(lab.say((0..6).map(|_| redirect("307 Again", "/SECRET")))).await;
         let error = error.expect_err("refused");
-        let too_many = matches!(
-            error,
-            Error::Redirect {
-                source: RedirectRefused::TooMany,
-                ..
-            }
-        );
+        let too_many = matches!(error, Error::Redirect { source: RedirectRefused::TooMany, .. });
         assert!(too_many, "{error:?}");
-        let error = check(lab.say([http("307 Nowhere", "", "")]))
-            .await
-            .expect_err("refused");
-        assert!(
-            matches!(error, Error::Status { status: 307, .. }),
-            "{error:?}"
-        );
+        let error = check(lab.say([http("307 Nowhere", "", "")])).await.expect_err("refused");
+        assert!(matches!(error, Error::Status { status: 307, .. }), "{error:?}");
     });
 }
 
 #[test]
 fn any_other_status_is_an_error_that_keeps_retry_after() {
-    in_own_process(
-        "any_other_status_is_an_error_that_keeps_retry_after",
-        &[],
-        async |lab| {
-            let later = |seconds| Retry::Later {
-                after: Some(Duration::from_secs(seconds)),
-            };
-            for (status, headers, retry) in [
-                ("503 Later", "retry-after: 30\r\n", later(30)),
-                ("429 Slow down", "retry-after: 999999\r\n", later(3600)),
-                ("500 Oops", "", Retry::Later { after: None }),
-                ("404 Not Found", "", Retry::Never),
-                ("204 No Content", "", Retry::Never),
-                ("201 Created", "", Retry::Never),
-            ] {
-                let say = http(
-                    status,
-                    headers,
-                    if status.starts_with("204") {
-                        ""
-                    } else {
-                        "<response/>"
-                    },
-                );
-                let error = check(lab.say([say])).await.expect_err(status);
-                assert!(matches!(error, Error::Status { .. }), "{error:?}");
-                assert_eq!(error.retry(), retry, "{status}");
-            }
-        },
-    );
+    in_own_process("any_other_status_is_an_error_that_keeps_retry_after", &[], async |lab| {
+        let later = |seconds| Retry::Later { after: Some(Duration::from_secs(seconds)) };
+        for (status, headers, retry) in [
+            ("503 Later", "retry-after: 30\r\n", later(30)),
+            ("429 Slow down", "retry-after: 999999\r\n", later(3600)),
+            ("500 Oops", "", Retry::Later { after: None }),
+            ("404 Not Found", "", Retry::Never),
+            ("204 No Content", "", Retry::Never),
+            ("201 Created", "", Retry::Never),
+        ] {
+            let say =
+                http(status, headers, if status.starts_with("204") { "" } else { "<response/>" });
+            let error = check(lab.say([say])).await.expect_err(status);
+            assert!(matches!(error, Error::Status { .. }), "{error:?}");
+            assert_eq!(error.retry(), retry, "{status}");
+        }
+    });
 }
 
 #[test]
@@ -600,36 +487,21 @@ fn an_answer_that_is_none_is_named() {
     in_own_process("an_answer_that_is_none_is_named", &[], async |lab| {
         for (body, expected) in [
             ("", XmlError::Empty),
-            (
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
-                XmlError::Empty,
-            ),
-            (
-                "<!DOCTYPE html><html>Sign in, SECRET</html>",
-                XmlError::Entity,
-            ),
+            ("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", XmlError::Empty),
+            ("<!DOCTYPE html><html>Sign in, SECRET</html>", XmlError::Entity),
             ("<html><body>Sign in</body></html>", XmlError::NotAResponse),
-            (
-                "<response><app appid='ours' status='ok'>",
-                XmlError::Incomplete,
-            ),
+            ("<response><app appid='ours' status='ok'>", XmlError::Incomplete),
             ("\u{1f}\u{8b}compressed", XmlError::NotAResponse),
         ] {
             let error = check(lab.say([ok(body)])).await.expect_err(body);
-            let Error::Malformed { source, .. } = &error else {
-                panic!("{error:?}")
-            };
+            let Error::Malformed { source, .. } = &error else { panic!("{error:?}") };
             assert_eq!(*source, expected, "{body}");
             assert_eq!(error.retry(), Retry::Later { after: None });
         }
-        let error = check(lab.say([ok("<response/>")]))
-            .await
-            .expect_err("no app");
+        let error = check(lab.say([ok("<response/>")])).await.expect_err("no app");
         assert!(matches!(error, Error::AppMissing { .. }), "{error:?}");
         let broken = offer().replace(&"ab".repeat(48), "SECRET");
-        let error = check(lab.say([ok(&broken)]))
-            .await
-            .expect_err("a bad offer");
+        let error = check(lab.say([ok(&broken)])).await.expect_err("a bad offer");
         assert!(matches!(error, Error::Offer { .. }), "{error:?}");
         assert_eq!(error.retry(), Retry::Never);
     });
@@ -642,52 +514,29 @@ fn a_body_is_bounded_and_whole() {
         assert!(matches!(error, Error::AnswerTooLarge { .. }), "{error:?}");
         let whole = no_update();
         let short = format!("HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n{whole}").into_bytes();
-        let error = check(lab.say([Say::Bytes(short)]))
-            .await
-            .expect_err("truncated");
+        let error = check(lab.say([Say::Bytes(short)])).await.expect_err("truncated");
         assert!(matches!(error, Error::Http { .. }), "{error:?}");
         let open = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{whole}").into_bytes();
-        let error = check(lab.say([Say::BreakOff(open.clone())]))
-            .await
-            .expect_err("broken off");
+        let error = check(lab.say([Say::BreakOff(open.clone())])).await.expect_err("broken off");
         assert!(matches!(error, Error::Http { .. }), "{error:?}");
-        let answer = check(lab.say([Say::Bytes(open)]))
-            .await
-            .expect("closed in good order");
+        let answer = check(lab.say([Say::Bytes(open)])).await.expect("closed in good order");
         assert_eq!(answer, CheckAnswer::NoUpdate);
     });
 }
 
 #[test]
 fn one_deadline_holds_for_the_whole_exchange() {
-    in_own_process(
-        "one_deadline_holds_for_the_whole_exchange",
-        &[],
-        async |lab| {
-            let app = lab.app().await;
-            let settings = Settings {
-                deadline: SHORT,
-                ..lab.settings()
-            };
-            let client = Client::new(settings).expect("a client");
-            for begun in [
-                "",
-                "HTTP/1.1 200 OK\r\n",
-                "HTTP/1.1 200 OK\r\n\r\n<response>",
-            ] {
-                lab.say([Say::Hang(begun.into())]);
-                let error = client
-                    .check(&app, "1", Check::Again)
-                    .await
-                    .expect_err("no end");
-                told(&error);
-                assert!(
-                    matches!(error, Error::TimedOut { after: SHORT, .. }),
-                    "{error:?}"
-                );
-            }
-        },
-    );
+    in_own_process("one_deadline_holds_for_the_whole_exchange", &[], async |lab| {
+        let app = lab.app().await;
+        let settings = Settings { deadline: SHORT, ..lab.settings() };
+        let client = Client::new(settings).expect("a client");
+        for begun in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\n\r\n<response>"] {
+            lab.say([Say::Hang(begun.into())]);
+            let error = client.check(&app, "1", Check::Again).await.expect_err("no end");
+            told(&error);
+            assert!(matches!(error, Error::TimedOut { after: SHORT, .. }), "{error:?}");
+        }
+    });
 }
 
 #[test]
@@ -706,34 +555,19 @@ fn an_event_counts_as_delivered_only_when_the_app_status_is_ok() {
                 ok(&reply("error-unknownApplicationOrGroup", event)),
                 ok("<?xml version=\"1.0\"?>"),
             ]);
-            client
-                .report(&app, "1.0.0", &complete)
-                .await
-                .expect("delivered");
-            let error = client
-                .report(&app, "1.0.0", &Event::Failed)
-                .await
-                .expect_err("not taken");
+            client.report(&app, "1.0.0", &complete).await.expect("delivered");
+            let error = client.report(&app, "1.0.0", &Event::Failed).await.expect_err("not taken");
             told(&error);
             assert!(
                 matches!(&error, ReportError::NotTaken { status, .. } if status.contains("unknownApp"))
             );
             assert_eq!(error.retry(), Retry::Later { after: None });
-            let error = client
-                .report(&app, "1.0.0", &Event::Failed)
-                .await
-                .expect_err("no answer");
-            assert!(
-                matches!(error, ReportError::Request(Error::Malformed { .. })),
-                "{error:?}"
-            );
+            let error = client.report(&app, "1.0.0", &Event::Failed).await.expect_err("no answer");
+            assert!(matches!(error, ReportError::Request(Error::Malformed { .. })), "{error:?}");
             let seen = lab.seen();
             let pair = r#"<event eventtype="3" eventresult="2" previousversion="0.9.0"/>"#;
             assert!(seen[0].body.contains(pair), "{seen:?}");
-            assert!(
-                seen[0].body.contains(r#"<ping active="1"/><updatecheck/>"#),
-                "{seen:?}"
-            );
+            assert!(seen[0].body.contains(r#"<ping active="1"/><updatecheck/>"#), "{seen:?}");
             assert!(!seen[1].body.contains("<ping") && !seen[1].body.contains("<updatecheck"));
         },
     );
@@ -765,57 +599,31 @@ fn a_probe_is_a_bare_app() {
 
 #[test]
 fn the_first_checks_cookie_is_the_updates_cookie() {
-    in_own_process(
-        "the_first_checks_cookie_is_the_updates_cookie",
-        &[],
-        async |lab| {
-            let (app, client) = (lab.app().await, lab.client_with_cookies());
-            write(&lab.jar_path(), b"old=0\n");
-            let set = |value: &str, body: &str| {
-                http(
-                    "200 OK",
-                    &format!("set-cookie: a={value}; Path=/; Secure\r\nset-cookie: b=2\r\n"),
-                    body,
-                )
-            };
-            lab.say([
-                set("1", &offer()),
-                set("9", &reply("ok", "")),
-                set("8", &no_update()),
-            ]);
-            client
-                .check(&app, "1", Check::First)
-                .await
-                .expect("an answer");
-            client
-                .report(&app, "1", &Event::DownloadStarted)
-                .await
-                .expect("delivered");
-            client
-                .check(&app, "1", Check::Again)
-                .await
-                .expect("an answer");
-            // A later process, after the reboot.
-            let client = lab.client_with_cookies();
-            lab.say([ok(&reply("ok", "")), ok(&no_update()), ok(&reply("ok", ""))]);
-            client
-                .report(&app, "1", &Event::Installed)
-                .await
-                .expect("delivered");
-            client
-                .check(&app, "1", Check::First)
-                .await
-                .expect("an answer");
-            client
-                .report(&app, "1", &Event::Failed)
-                .await
-                .expect("delivered");
-            let seen = lab.seen();
-            let cookies: Vec<Option<&str>> = seen.iter().map(Seen::cookie).collect();
-            let kept = Some("a=1; b=2");
-            assert_eq!(cookies, [None, kept, kept, kept, None, None]);
-        },
-    );
+    in_own_process("the_first_checks_cookie_is_the_updates_cookie", &[], async |lab| {
+        let (app, client) = (lab.app().await, lab.client_with_cookies());
+        write(&lab.jar_path(), b"old=0\n");
+        let set = |value: &str, body: &str| {
+            http(
+                "200 OK",
+                &format!("set-cookie: a={value}; Path=/; Secure\r\nset-cookie: b=2\r\n"),
+                body,
+            )
+        };
+        lab.say([set("1", &offer()), set("9", &reply("ok", "")), set("8", &no_update())]);
+        client.check(&app, "1", Check::First).await.expect("an answer");
+        client.report(&app, "1", &Event::DownloadStarted).await.expect("delivered");
+        client.check(&app, "1", Check::Again).await.expect("an answer");
+        // A later process, after the reboot.
+        let client = lab.client_with_cookies();
+        lab.say([ok(&reply("ok", "")), ok(&no_update()), ok(&reply("ok", ""))]);
+        client.report(&app, "1", &Event::Installed).await.expect("delivered");
+        client.check(&app, "1", Check::First).await.expect("an answer");
+        client.report(&app, "1", &Event::Failed).await.expect("delivered");
+        let seen = lab.seen();
+        let cookies: Vec<Option<&str>> = seen.iter().map(Seen::cookie).collect();
+        let kept = Some("a=1; b=2");
+        assert_eq!(cookies, [None, kept, kept, kept, None, None]);
+    });
 }
 
 #[test]
@@ -834,10 +642,7 @@ fn a_cookie_is_kept_from_any_whole_answer_but_from_no_failure() {
                 (http("200 OK", "", "not XML"), false),
             ] {
                 lab.say([say]);
-                client
-                    .check(&app, "1", Check::First)
-                    .await
-                    .expect_err("no answer");
+                client.check(&app, "1", Check::First).await.expect_err("no answer");
                 assert_eq!(lab.jar_path().exists(), kept);
             }
         },
@@ -846,26 +651,20 @@ fn a_cookie_is_kept_from_any_whole_answer_but_from_no_failure() {
 
 #[test]
 fn without_cookies_a_stored_one_is_left_alone() {
-    in_own_process(
-        "without_cookies_a_stored_one_is_left_alone",
-        &[],
-        async |lab| {
-            write(&lab.jar_path(), b"old=0\n");
-            check(lab.say([http("200 OK", "set-cookie: a=1\r\n", &no_update())]))
-                .await
-                .expect("an answer");
-            assert_eq!(lab.seen()[0].cookie(), None);
-            assert_eq!(fs::read(lab.jar_path()).expect("the jar"), b"old=0\n");
-        },
-    );
+    in_own_process("without_cookies_a_stored_one_is_left_alone", &[], async |lab| {
+        write(&lab.jar_path(), b"old=0\n");
+        check(lab.say([http("200 OK", "set-cookie: a=1\r\n", &no_update())]))
+            .await
+            .expect("an answer");
+        assert_eq!(lab.seen()[0].cookie(), None);
+        assert_eq!(fs::read(lab.jar_path()).expect("the jar"), b"old=0\n");
+    });
 }
 
 /// A proxy that notes where it was asked to connect to, on the port that the environment names.
 async fn proxy() -> Arc<Mutex<Vec<String>>> {
     let port = std::env::var(PORT).expect("a port");
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}"))
-        .await
-        .expect("the proxy's port");
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await.expect("the proxy's port");
     let asked = Arc::new(Mutex::new(Vec::new()));
     let notes = asked.clone();
     tokio::spawn(async move {
@@ -877,10 +676,7 @@ async fn proxy() -> Arc<Mutex<Vec<String>>> {
                 .await
                 .expect("the server");
             locked(&notes).push(request.head);
-            client
-                .write_all(b"HTTP/1.1 200 OK\r\n\r\n")
-                .await
-                .expect("sent");
+            client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("sent");
             tokio::spawn(async move {
                 // Either side may leave.
                 let _ = copy_bidirectional(&mut client, &mut server).await;
@@ -893,47 +689,27 @@ async fn proxy() -> Arc<Mutex<Vec<String>>> {
 #[test]
 fn a_proxy_from_the_environment_is_used() {
     let variables = [("HTTPS_PROXY", "http://u:SECRET@127.0.0.1:PORT")];
-    in_own_process(
-        "a_proxy_from_the_environment_is_used",
-        &variables,
-        async |lab| {
-            let asked = proxy().await;
-            check(lab.say([ok(&no_update())])).await.expect("an answer");
-            assert!(
-                locked(&asked)[0].starts_with("CONNECT localhost:"),
-                "{asked:?}"
-            );
-            assert_eq!(lab.seen().len(), 1);
-        },
-    );
+    in_own_process("a_proxy_from_the_environment_is_used", &variables, async |lab| {
+        let asked = proxy().await;
+        check(lab.say([ok(&no_update())])).await.expect("an answer");
+        assert!(locked(&asked)[0].starts_with("CONNECT localhost:"), "{asked:?}");
+        assert_eq!(lab.seen().len(), 1);
+    });
 }
 
 #[test]
 fn no_proxy_from_the_environment_is_honoured() {
-    let variables = [
-        ("HTTPS_PROXY", "http://127.0.0.1:PORT"),
-        ("NO_PROXY", "localhost"),
-    ];
-    in_own_process(
-        "no_proxy_from_the_environment_is_honoured",
-        &variables,
-        async |lab| {
-            check(lab.say([ok(&no_update())]))
-                .await
-                .expect("an answer, straight");
-        },
-    );
+    let variables = [("HTTPS_PROXY", "http://127.0.0.1:PORT"), ("NO_PROXY", "localhost")];
+    in_own_process("no_proxy_from_the_environment_is_honoured", &variables, async |lab| {
+        check(lab.say([ok(&no_update())])).await.expect("an answer, straight");
+    });
 }
 
 #[test]
 fn a_proxy_that_is_away_tells_no_secret() {
     let variables = [("HTTPS_PROXY", "http://u:SECRET@127.0.0.1:PORT")];
-    in_own_process(
-        "a_proxy_that_is_away_tells_no_secret",
-        &variables,
-        async |lab| {
-            let error = check(&lab).await.expect_err("no proxy");
-            assert!(matches!(error, Error::Http { .. }), "{error:?}");
-        },
-    );
+    in_own_process("a_proxy_that_is_away_tells_no_secret", &variables, async |lab| {
+        let error = check(&lab).await.expect_err("no proxy");
+        assert!(matches!(error, Error::Http { .. }), "{error:?}");
+    });
 }

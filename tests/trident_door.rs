@@ -78,17 +78,14 @@ impl Daemon {
             None => Err(Status::internal("no script for this call")),
             Some(Script::Refuse(status)) => Err(status),
             Some(Script::Answer(items)) => Ok(Response::new(stream::iter(items).boxed())),
-            Some(Script::Hang(items)) => Ok(Response::new(
-                stream::iter(items).chain(stream::pending()).boxed(),
-            )),
+            Some(Script::Hang(items)) => {
+                Ok(Response::new(stream::iter(items).chain(stream::pending()).boxed()))
+            }
         }
     }
 
     fn calls(&self) -> Vec<String> {
-        assert!(
-            locked(&self.scripts).is_empty(),
-            "the client should have called again"
-        );
+        assert!(locked(&self.scripts).is_empty(), "the client should have called again");
         locked(&self.calls).clone()
     }
 }
@@ -127,9 +124,7 @@ impl VersionService for Daemon {
         &self,
         _: Request<VersionRequest>,
     ) -> Result<Response<VersionResponse>, Status> {
-        Ok(Response::new(VersionResponse {
-            version: "0.22.0".into(),
-        }))
+        Ok(Response::new(VersionResponse { version: "0.22.0".into() }))
     }
 }
 
@@ -158,10 +153,7 @@ struct Socket {
 
 impl Socket {
     fn new() -> Socket {
-        Socket {
-            directory: TempDir::new().expect("a directory"),
-            runtime: None,
-        }
+        Socket { directory: TempDir::new().expect("a directory"), runtime: None }
     }
 
     fn with(daemon: &Daemon, status_service: bool) -> Socket {
@@ -203,10 +195,7 @@ impl Socket {
 
     /// Like SIGKILL: every connection breaks.
     fn kill(&mut self) {
-        self.runtime
-            .take()
-            .expect("a running daemon")
-            .shutdown_background();
+        self.runtime.take().expect("a running daemon").shutdown_background();
     }
 }
 
@@ -228,22 +217,17 @@ struct Record {
 
 impl Record {
     fn field(&self, name: &str) -> &str {
-        self.fields
-            .iter()
-            .find(|(key, _)| key == name)
-            .map_or("", |(_, value)| value.as_str())
+        self.fields.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
     }
 }
 
 impl Visit for Record {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.fields
-            .push((field.name().to_owned(), format!("{value:?}")));
+        self.fields.push((field.name().to_owned(), format!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.fields
-            .push((field.name().to_owned(), value.to_owned()));
+        self.fields.push((field.name().to_owned(), value.to_owned()));
     }
 }
 
@@ -252,11 +236,8 @@ struct Tell(UnboundedSender<Record>);
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Tell {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let (level, target) = (event.metadata().level(), event.metadata().target());
-        let mut record = Record {
-            level: level.to_string(),
-            target: target.to_owned(),
-            ..Record::default()
-        };
+        let mut record =
+            Record { level: level.to_string(), target: target.to_owned(), ..Record::default() };
         event.record(&mut record);
         // The test may have heard enough.
         let _ = self.0.send(record);
@@ -273,10 +254,7 @@ impl Heard {
     fn listen() -> Heard {
         let (sender, records) = unbounded_channel();
         let subscriber = tracing_subscriber::registry().with(Tell(sender));
-        Heard {
-            records,
-            _guard: tracing::subscriber::set_default(subscriber),
-        }
+        Heard { records, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
     async fn next(&mut self, target: &str) -> Record {
@@ -302,10 +280,7 @@ const OURS: &str = "trident_acl_agent::trident";
 const THEIRS: &str = "tridentd";
 
 fn part(part: Part) -> Item {
-    Ok(ServicingResponse {
-        timestamp: None,
-        response: Some(part),
-    })
+    Ok(ServicingResponse { timestamp: None, response: Some(part) })
 }
 
 fn started() -> Item {
@@ -313,20 +288,12 @@ fn started() -> Item {
 }
 
 fn said(level: i32, message: &str) -> Item {
-    part(Part::Log(Log {
-        level,
-        message: message.into(),
-        ..Log::default()
-    }))
+    part(Part::Log(Log { level, message: message.into(), ..Log::default() }))
 }
 
 fn done(kind: i32, reboot_status: i32) -> Item {
-    let completed = Completed {
-        status: 1,
-        reboot_status,
-        servicing_kind: Some(kind),
-        ..Completed::default()
-    };
+    let completed =
+        Completed { status: 1, reboot_status, servicing_kind: Some(kind), ..Completed::default() };
     part(Part::Completed(completed))
 }
 
@@ -339,19 +306,12 @@ fn busy() -> Script {
 }
 
 fn failed(error: Option<TridentError>) -> Script {
-    let completed = Completed {
-        status: 2,
-        error,
-        ..Completed::default()
-    };
+    let completed = Completed { status: 2, error, ..Completed::default() };
     Script::Answer(vec![started(), part(Part::Completed(completed))])
 }
 
 fn image() -> Image {
-    Image {
-        url: "https://u:SECRET@h/i.cosi?sig=SECRET".into(),
-        sha384: "ab".into(),
-    }
+    Image { url: "https://u:SECRET@h/i.cosi?sig=SECRET".into(), sha384: "ab".into() }
 }
 
 fn chain(error: &Error) -> String {
@@ -368,23 +328,13 @@ fn chain(error: &Error) -> String {
 async fn a_stage_hands_over_the_image_under_the_authority_localhost() {
     let daemon = Daemon::scripted([success()]);
     let socket = Socket::with(&daemon, false);
-    let served = socket
-        .trident()
-        .stage(&image(), AMPLE)
-        .await
-        .expect("a success");
-    let expected = Served {
-        kind: ServicingKind::AbUpdate,
-        reboot: RebootStatus::Required,
-    };
+    let served = socket.trident().stage(&image(), AMPLE).await.expect("a success");
+    let expected = Served { kind: ServicingKind::AbUpdate, reboot: RebootStatus::Required };
     assert_eq!(served, expected);
     let config =
         r#"{\"image\":{\"sha384\":\"ab\",\"url\":\"https://u:SECRET@h/i.cosi?sig=SECRET\"}}"#;
     let calls = daemon.calls();
-    assert!(
-        calls[0].starts_with("update_stage") && calls[0].contains(config),
-        "{calls:?}"
-    );
+    assert!(calls[0].starts_with("update_stage") && calls[0].contains(config), "{calls:?}");
     assert_eq!(*locked(&daemon.authorities), ["localhost"]);
 }
 
@@ -410,10 +360,7 @@ async fn the_caller_handles_every_reboot_and_a_rollback_is_ab() {
 
 #[tokio::test]
 async fn a_success_without_any_work_is_told_apart() {
-    let absent = Completed {
-        status: 1,
-        ..Completed::default()
-    };
+    let absent = Completed { status: 1, ..Completed::default() };
     let daemon = Daemon::scripted([
         Script::Answer(vec![done(1, 1)]),
         Script::Answer(vec![part(Part::Completed(absent))]),
@@ -440,15 +387,9 @@ async fn busy_is_waited_out_and_said_once() {
     assert_eq!(daemon.calls().len(), 3);
     let said = log.so_far(OURS);
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(
-        said[0].field("message").contains("waiting for tridentd"),
-        "{said:?}"
-    );
+    assert!(said[0].field("message").contains("waiting for tridentd"), "{said:?}");
     assert!(said[0].field("reason").contains("busy"), "{said:?}");
-    assert!(
-        said[1].field("message").contains("no longer waiting"),
-        "{said:?}"
-    );
+    assert!(said[1].field("message").contains("no longer waiting"), "{said:?}");
     assert_eq!(said[1].field("tries"), "3");
 }
 
@@ -470,18 +411,9 @@ async fn a_missing_socket_is_waited_for() {
 async fn a_daemon_that_stays_away_is_unreachable() {
     let socket = Socket::new();
     drop(std::os::unix::net::UnixListener::bind(socket.path()).expect("a socket"));
-    let error = socket
-        .trident()
-        .commit(SHORT)
-        .await
-        .expect_err("nobody listens");
-    let not_listening = matches!(
-        &error,
-        Error::Unreachable {
-            source: Refusal::NotListening(_),
-            ..
-        }
-    );
+    let error = socket.trident().commit(SHORT).await.expect_err("nobody listens");
+    let not_listening =
+        matches!(&error, Error::Unreachable { source: Refusal::NotListening(_), .. });
     assert!(not_listening, "{error:?}");
     assert!(chain(&error).contains("refused"), "{}", chain(&error));
     assert_eq!(error.retry(), Retry::Again);
@@ -491,23 +423,11 @@ async fn a_daemon_that_stays_away_is_unreachable() {
 async fn a_daemon_that_stays_busy_is_unreachable() {
     let daemon = Daemon::scripted((0..100).map(|_| busy()));
     let socket = Socket::with(&daemon, false);
-    let error = socket
-        .trident()
-        .commit(SHORT)
-        .await
-        .expect_err("always busy");
-    let Error::Unreachable {
-        tries,
-        source: Refusal::Busy(text),
-        ..
-    } = &error
-    else {
+    let error = socket.trident().commit(SHORT).await.expect_err("always busy");
+    let Error::Unreachable { tries, source: Refusal::Busy(text), .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(
-        locked(&daemon.calls).len(),
-        usize::try_from(*tries).expect("few")
-    );
+    assert_eq!(locked(&daemon.calls).len(), usize::try_from(*tries).expect("few"));
     assert!(*tries >= 2 && text == "busy", "{error:?}");
     assert_eq!(error.retry(), Retry::Again);
 }
@@ -523,10 +443,7 @@ async fn a_daemon_that_dies_leaves_the_call_open() {
         socket.kill();
     });
     let error = served.expect_err("the daemon is dead");
-    assert!(
-        matches!(error, Error::Broken { started: true, .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, Error::Broken { started: true, .. }), "{error:?}");
     assert_eq!(error.retry(), Retry::FindOut);
     assert_eq!(daemon.calls().len(), 1);
 }
@@ -568,30 +485,15 @@ async fn other_statuses_are_not_asked_again_by_the_door() {
     let text = "bad https://h/i?sig=SECRET";
     let late = |status| Script::Answer(vec![started(), Err(status)]);
     for (script, code, retry) in [
-        (
-            Script::Refuse(Status::invalid_argument(text)),
-            Code::InvalidArgument,
-            Retry::No,
-        ),
-        (
-            Script::Refuse(Status::unimplemented(text)),
-            Code::Unimplemented,
-            Retry::No,
-        ),
+        (Script::Refuse(Status::invalid_argument(text)), Code::InvalidArgument, Retry::No),
+        (Script::Refuse(Status::unimplemented(text)), Code::Unimplemented, Retry::No),
         (late(Status::internal(text)), Code::Internal, Retry::FindOut),
-        (
-            late(Status::unavailable(text)),
-            Code::Unavailable,
-            Retry::FindOut,
-        ),
+        (late(Status::unavailable(text)), Code::Unavailable, Retry::FindOut),
     ] {
         let daemon = Daemon::scripted([script]);
         let socket = Socket::with(&daemon, false);
         let error = socket.trident().commit(AMPLE).await.expect_err("a status");
-        assert!(
-            matches!(&error, Error::Status { code: found, .. } if *found == code),
-            "{error:?}"
-        );
+        assert!(matches!(&error, Error::Status { code: found, .. } if *found == code), "{error:?}");
         assert_eq!(error.retry(), retry);
         assert!(!chain(&error).contains("SECRET"), "{}", chain(&error));
         assert_eq!(daemon.calls().len(), 1);
@@ -604,10 +506,7 @@ async fn a_call_that_does_not_end_times_out() {
         let daemon = Daemon::scripted([Script::Hang(items)]);
         let socket = Socket::with(&daemon, false);
         let error = socket.trident().commit(SHORT).await.expect_err("no end");
-        assert!(
-            matches!(error, Error::TimedOut { after: SHORT, .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, Error::TimedOut { after: SHORT, .. }), "{error:?}");
         assert_eq!(error.retry(), Retry::FindOut);
     }
 }
@@ -619,48 +518,28 @@ async fn a_failure_is_tridents_own_account() {
         subkind: "ab-update-reboot-check".into(),
         message: "cannot read https://h/i?sig=SECRET".into(),
         error_message: String::new(),
-        location: Some(FileLocation {
-            path: "a.rs".into(),
-            line: 3,
-        }),
+        location: Some(FileLocation { path: "a.rs".into(), line: 3 }),
     };
     let daemon = Daemon::scripted([failed(Some(structured)), failed(None)]);
     let socket = Socket::with(&daemon, false);
-    let error = socket
-        .trident()
-        .stage(&image(), AMPLE)
-        .await
-        .expect_err("a failure");
+    let error = socket.trident().stage(&image(), AMPLE).await.expect_err("a failure");
     assert!(!chain(&error).contains("SECRET"), "{}", chain(&error));
     assert_eq!(error.retry(), Retry::No);
-    let Error::Failed(failure) = error else {
-        panic!("{error:?}")
-    };
+    let Error::Failed(failure) = error else { panic!("{error:?}") };
     assert_eq!(
         (failure.kind.as_str(), failure.subkind.as_str()),
         ("SERVICING_ERROR", "ab-update-reboot-check")
     );
-    assert_eq!(
-        failure.location.map(|at| (at.path, at.line)),
-        Some(("a.rs".into(), 3))
-    );
+    assert_eq!(failure.location.map(|at| (at.path, at.line)), Some(("a.rs".into(), 3)));
     let error = socket.trident().commit(AMPLE).await.expect_err("a failure");
-    let Error::Failed(failure) = error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(
-        (failure.kind.as_str(), failure.subkind.as_str()),
-        ("unknown", "unknown")
-    );
+    let Error::Failed(failure) = error else { panic!("{error:?}") };
+    assert_eq!((failure.kind.as_str(), failure.subkind.as_str()), ("unknown", "unknown"));
 }
 
 #[tokio::test]
 async fn records_keep_their_level_and_place_and_nothing_else() {
     let mut log = Heard::listen();
-    let place = FileLocation {
-        path: "b.rs".into(),
-        line: 9,
-    };
+    let place = FileLocation { path: "b.rs".into(), line: 9 };
     let full = Log {
         level: 2,
         message: "two\nlines \u{1b}[31m https://u:SECRET@h/i?sig=SECRET".into(),
@@ -683,23 +562,11 @@ async fn records_keep_their_level_and_place_and_nothing_else() {
     socket.trident().commit(AMPLE).await.expect("a success");
     let records = log.so_far(THEIRS);
     let levels: Vec<&str> = records.iter().map(|record| record.level.as_str()).collect();
-    assert_eq!(
-        levels,
-        ["INFO", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "INFO"]
-    );
+    assert_eq!(levels, ["INFO", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "INFO"]);
     let full = &records[2];
-    assert_eq!(
-        full.field("message"),
-        "two\\nlines \\u{1b}[31m https://[hidden]@h/i?[hidden]"
-    );
-    assert_eq!(
-        (full.field("trident_target"), full.field("trident_module")),
-        ("t", "m")
-    );
-    assert_eq!(
-        (full.field("trident_file"), full.field("trident_line")),
-        ("b.rs", "9")
-    );
+    assert_eq!(full.field("message"), "two\\nlines \\u{1b}[31m https://[hidden]@h/i?[hidden]");
+    assert_eq!((full.field("trident_target"), full.field("trident_module")), ("t", "m"));
+    assert_eq!((full.field("trident_file"), full.field("trident_line")), ("b.rs", "9"));
 }
 
 #[tokio::test]
@@ -708,54 +575,27 @@ async fn a_record_beyond_grpcs_default_limit_is_cut_not_fatal() {
     let long = "x".repeat(6 * 1024 * 1024);
     let daemon = Daemon::scripted([Script::Answer(vec![said(3, &long), done(3, 2)])]);
     let socket = Socket::with(&daemon, false);
-    socket
-        .trident()
-        .stage(&image(), AMPLE)
-        .await
-        .expect("a success");
+    socket.trident().stage(&image(), AMPLE).await.expect("a success");
     let records = log.so_far(THEIRS);
     let message = records[0].field("message");
-    assert!(
-        message.len() < 33 * 1024 && message.ends_with("[cut]"),
-        "{}",
-        message.len()
-    );
+    assert!(message.len() < 33 * 1024 && message.ends_with("[cut]"), "{}", message.len());
 }
 
 #[tokio::test]
 async fn the_servicing_state_is_asked_where_it_is_offered() {
     let daemon = Daemon::default();
-    let state = Socket::with(&daemon, true)
-        .trident()
-        .servicing_state()
-        .await;
-    assert_eq!(
-        state.expect("an answer"),
-        Some(ServicingState::UpdateAbFinalized)
-    );
-    let state = Socket::with(&daemon, false)
-        .trident()
-        .servicing_state()
-        .await;
+    let state = Socket::with(&daemon, true).trident().servicing_state().await;
+    assert_eq!(state.expect("an answer"), Some(ServicingState::UpdateAbFinalized));
+    let state = Socket::with(&daemon, false).trident().servicing_state().await;
     assert_eq!(state.expect("an answer"), None);
 }
 
 #[tokio::test]
 async fn the_version_is_asked_once() {
-    let version = Socket::with(&Daemon::default(), false)
-        .trident()
-        .version()
-        .await;
+    let version = Socket::with(&Daemon::default(), false).trident().version().await;
     assert_eq!(version.expect("an answer"), "0.22.0");
-    let error = Socket::new()
-        .trident()
-        .version()
-        .await
-        .expect_err("nobody listens");
-    assert!(
-        matches!(error, Error::Unreachable { tries: 1, .. }),
-        "{error:?}"
-    );
+    let error = Socket::new().trident().version().await.expect_err("nobody listens");
+    assert!(matches!(error, Error::Unreachable { tries: 1, .. }), "{error:?}");
     assert_eq!(error.retry(), Retry::Again);
 }
 

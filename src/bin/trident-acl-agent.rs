@@ -43,10 +43,7 @@ enum Dependency {
 #[derive(Debug, Clone, Subcommand)]
 enum Task {
     /// Run one accepted operation; started by the watcher, as a unit of its own.
-    Operate {
-        operation: Step,
-        operation_id: String,
-    },
+    Operate { operation: Step, operation_id: String },
     /// Resume the commit that is pending since before the boot; started at boot.
     Commit,
     /// Deliver the events that Nebraska is owed; started by a timer and by the watcher.
@@ -104,9 +101,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.validate_connection.is_some() && arguments.command.is_some() {
         let both = "--validate-connection goes without a command";
-        Arguments::command()
-            .error(ErrorKind::ArgumentConflict, both)
-            .exit();
+        Arguments::command().error(ErrorKind::ArgumentConflict, both).exit();
     }
     if takes_over(&arguments) {
         take_over_environment();
@@ -136,10 +131,7 @@ fn take_over_environment() {
         return;
     }
     let mut again = Command::new(program());
-    again
-        .args(std::env::args_os().skip(1))
-        .envs(missing)
-        .env(MERGED, "1");
+    again.args(std::env::args_os().skip(1)).envs(missing).env(MERGED, "1");
     // Only returns when it failed.
     complain(&again.exec());
 }
@@ -155,10 +147,7 @@ fn complain(problem: &dyn std::error::Error) {
 }
 
 fn run(arguments: &Arguments) -> Exit {
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
         warn!("a TLS provider is installed already, ignoring");
     }
     let environment = std::env::vars_os().filter(|(name, _)| name != MERGED);
@@ -169,15 +158,9 @@ fn run(arguments: &Arguments) -> Exit {
             return Exit::Configuration;
         }
     };
-    loaded
-        .warnings
-        .iter()
-        .for_each(|warning| warn!("{warning}"));
+    loaded.warnings.iter().for_each(|warning| warn!("{warning}"));
     log_settings(&loaded.effective);
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(problem) => {
             error!(%problem, "cannot start the runtime");
@@ -188,15 +171,9 @@ fn run(arguments: &Arguments) -> Exit {
 }
 
 fn log_settings(effective: &[(String, String)]) {
-    let settings: Vec<_> = effective
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    info!(
-        version = AGENT_VERSION,
-        "effective settings: {}",
-        settings.join(" ")
-    );
+    let settings: Vec<_> =
+        effective.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    info!(version = AGENT_VERSION, "effective settings: {}", settings.join(" "));
 }
 
 async fn dispatch(arguments: &Arguments, config: Config) -> Exit {
@@ -205,26 +182,11 @@ async fn dispatch(arguments: &Arguments, config: Config) -> Exit {
         return validate(dependency, &config, &host).await;
     }
     match &arguments.command {
-        None => watched(
-            watch::run(watch::Setup {
-                config,
-                host,
-                program: program(),
-            })
-            .await,
-        ),
-        Some(Task::Reconcile) => watched(
-            watch::reconcile(watch::Setup {
-                config,
-                host,
-                program: program(),
-            })
-            .await,
-        ),
-        Some(Task::Operate {
-            operation,
-            operation_id,
-        }) => {
+        None => watched(watch::run(watch::Setup { config, host, program: program() }).await),
+        Some(Task::Reconcile) => {
+            watched(watch::reconcile(watch::Setup { config, host, program: program() }).await)
+        }
+        Some(Task::Operate { operation, operation_id }) => {
             let setup = operate::Setup { config, host };
             operated(operate::operate(setup, (*operation).into(), operation_id).await)
         }

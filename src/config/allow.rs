@@ -16,14 +16,8 @@ struct Pattern {
 impl AllowedServers {
     /// Comma-separated: `updates.example.com`, `.example.com`, each with an optional `:port`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let patterns = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty());
-        patterns
-            .map(Pattern::parse)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let patterns = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        patterns.map(Pattern::parse).collect::<Result<_, _>>().map(Self)
     }
 
     pub fn allows(&self, server: &Url) -> bool {
@@ -42,27 +36,17 @@ impl Pattern {
         let url = Url::parse(&format!("https://{rest}/")).map_err(|_no_host| wrong())?;
         let plain = url.path() == "/" && url.username().is_empty() && url.query().is_none();
         match url.host() {
-            Some(host) if plain => Ok(Self {
-                host: host.to_string(),
-                and_below,
-                port: explicit_port(rest, &url),
-            }),
+            Some(host) if plain => {
+                Ok(Self { host: host.to_string(), and_below, port: explicit_port(rest, &url) })
+            }
             _ => Err(wrong()),
         }
     }
 
     fn matches(&self, server: &Url) -> bool {
-        let port_fits = self
-            .port
-            .is_none_or(|port| server.port_or_known_default() == Some(port));
-        let host = server
-            .host()
-            .map(|host: Host<&str>| host.to_string())
-            .unwrap_or_default();
-        let below = || {
-            host.strip_suffix(&self.host)
-                .is_some_and(|rest| rest.ends_with('.'))
-        };
+        let port_fits = self.port.is_none_or(|port| server.port_or_known_default() == Some(port));
+        let host = server.host().map(|host: Host<&str>| host.to_string()).unwrap_or_default();
+        let below = || host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'));
         port_fits && (host == self.host || (self.and_below && below()))
     }
 }

@@ -32,10 +32,7 @@ fn is_exported(name: &str) -> bool {
 
 /// What of an environment is exported.
 pub fn exported(environment: impl IntoIterator<Item = (String, String)>) -> Environment {
-    environment
-        .into_iter()
-        .filter(|(name, _)| is_exported(name))
-        .collect()
+    environment.into_iter().filter(|(name, _)| is_exported(name)).collect()
 }
 
 /// The export as it was left; empty where there is none. Nothing but settings is taken from it.
@@ -57,10 +54,7 @@ pub fn read_export(path: &Path) -> std::io::Result<Environment> {
 /// What a unit lacks: exported, and not in its own environment. An empty value of its own counts: it means
 /// the default.
 pub fn missing(export: Environment, own: &Environment) -> Environment {
-    export
-        .into_iter()
-        .filter(|(name, _)| !own.contains_key(name))
-        .collect()
+    export.into_iter().filter(|(name, _)| !own.contains_key(name)).collect()
 }
 
 #[cfg(test)]
@@ -68,10 +62,7 @@ mod tests {
     use super::*;
 
     fn vars(pairs: &[(&str, &str)]) -> Environment {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
     #[test]

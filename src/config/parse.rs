@@ -65,9 +65,7 @@ fn split(
             unknown.push(name.to_owned());
             continue;
         };
-        let value = value
-            .into_string()
-            .map_err(|_bytes| error(setting.name, "not UTF-8"))?;
+        let value = value.into_string().map_err(|_bytes| error(setting.name, "not UTF-8"))?;
         if !value.is_empty() {
             given.insert(setting.name, value);
         }
@@ -89,10 +87,7 @@ fn warning(name: &str) -> String {
 }
 
 fn error(name: &'static str, problem: impl Into<String>) -> ConfigError {
-    ConfigError {
-        name,
-        problem: problem.into(),
-    }
+    ConfigError { name, problem: problem.into() }
 }
 
 struct Values(Given);
@@ -150,11 +145,7 @@ impl Values {
             other => Fallback::Verbatim(other.to_owned()),
         };
         let path = self.path(names::VERSION_PATH);
-        CurrentVersion {
-            path,
-            key: self.text(names::VERSION_KEY),
-            fallback,
-        }
+        CurrentVersion { path, key: self.text(names::VERSION_KEY), fallback }
     }
 
     fn socket(&self) -> Result<String, ConfigError> {
@@ -162,18 +153,12 @@ impl Values {
         if socket.starts_with("unix:///") {
             Ok(socket)
         } else {
-            Err(error(
-                names::TRIDENT_SOCKET,
-                "must be unix:/// and an absolute path",
-            ))
+            Err(error(names::TRIDENT_SOCKET, "must be unix:/// and an absolute path"))
         }
     }
 
     fn text(&self, name: &'static str) -> String {
-        self.0
-            .get(name)
-            .cloned()
-            .unwrap_or_else(|| default(name).to_owned())
+        self.0.get(name).cloned().unwrap_or_else(|| default(name).to_owned())
     }
 
     fn path(&self, name: &'static str) -> PathBuf {
@@ -191,10 +176,7 @@ impl Values {
     fn duration(&self, name: &'static str) -> Result<Duration, ConfigError> {
         let text = self.text(name);
         let duration = humantime::parse_duration(&text).map_err(|problem| {
-            error(
-                name,
-                format!("not a duration such as 20m or 1h 30m: {problem}"),
-            )
+            error(name, format!("not a duration such as 20m or 1h 30m: {problem}"))
         })?;
         // Sums of these must not overflow a clock, and systemd takes microseconds in 64 bits.
         const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -229,10 +211,7 @@ impl Values {
         name: &'static str,
         parse: impl Fn(&Self, &'static str) -> Result<T, ConfigError>,
     ) -> Result<Option<T>, ConfigError> {
-        self.0
-            .contains_key(name)
-            .then(|| parse(self, name))
-            .transpose()
+        self.0.contains_key(name).then(|| parse(self, name)).transpose()
     }
 
     fn effective(&self) -> Vec<(String, String)> {
@@ -256,7 +235,5 @@ fn declared(name: &str) -> Option<&'static Setting> {
 }
 
 fn default(name: &str) -> &'static str {
-    declared(name)
-        .map(|setting| setting.default)
-        .unwrap_or_default()
+    declared(name).map(|setting| setting.default).unwrap_or_default()
 }

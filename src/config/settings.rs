@@ -24,11 +24,7 @@ pub enum Kind {
 }
 
 const fn setting(name: &'static str, default: &'static str, kind: Kind) -> Setting {
-    Setting {
-        name,
-        default,
-        kind,
-    }
+    Setting { name, default, kind }
 }
 
 pub(super) const SHA384_SOURCE: &str = "COSI_SHA384_SOURCE";
@@ -66,48 +62,20 @@ pub const SETTINGS: &[Setting] = &[
     setting(API_SERVER, "", Kind::Url),
     setting(KUBECONFIG, "/var/lib/kubelet/kubeconfig", Kind::Path),
     setting(NODE_NAME, "", Kind::Text),
-    setting(
-        NODE_NAME_SOURCE,
-        "hostname",
-        Kind::OneOf(&["hostname", "kubelet-cert"]),
-    ),
-    setting(
-        KUBELET_CERT_PATH,
-        "/var/lib/kubelet/pki/kubelet-client-current.pem",
-        Kind::Path,
-    ),
+    setting(NODE_NAME_SOURCE, "hostname", Kind::OneOf(&["hostname", "kubelet-cert"])),
+    setting(KUBELET_CERT_PATH, "/var/lib/kubelet/pki/kubelet-client-current.pem", Kind::Path),
     setting(VALIDATE_NODE_UUID, "false", Kind::Bool),
-    setting(
-        TRIDENT_SOCKET,
-        "unix:///run/trident/trident.sock",
-        Kind::Text,
-    ),
-    setting(
-        STATE_PATH,
-        "/var/lib/trident-acl-agent/state.json",
-        Kind::Path,
-    ),
+    setting(TRIDENT_SOCKET, "unix:///run/trident/trident.sock", Kind::Text),
+    setting(STATE_PATH, "/var/lib/trident-acl-agent/state.json", Kind::Path),
     setting(COOKIE_ENABLED, "false", Kind::Bool),
-    setting(
-        COOKIE_PATH,
-        "/var/lib/trident-acl-agent/nebraska-cookie",
-        Kind::Path,
-    ),
+    setting(COOKIE_PATH, "/var/lib/trident-acl-agent/nebraska-cookie", Kind::Path),
     setting(STAGE_TIMEOUT, "20m", Kind::Duration),
     setting(FINALIZE_TIMEOUT, "10m", Kind::Duration),
     setting(HEARTBEAT_INTERVAL, "60s", Kind::Duration),
     setting(PUBLISH_MAX_WAIT, "1m", Kind::Duration),
     setting(NODE_GONE_MAX_WAIT, "", Kind::Duration),
     setting(ALLOWED_SERVERS, "", Kind::Text),
-    setting(
-        PROBE_ENDPOINT,
-        "https://nebraska.example.invalid/v1/update",
-        Kind::Url,
-    ),
-    setting(
-        PROBE_APP_ID,
-        "00000000-0000-0000-0000-000000000000",
-        Kind::Text,
-    ),
+    setting(PROBE_ENDPOINT, "https://nebraska.example.invalid/v1/update", Kind::Url),
+    setting(PROBE_APP_ID, "00000000-0000-0000-0000-000000000000", Kind::Text),
     setting(PROBE_TRACK, "unspecified", Kind::Text),
 ];

@@ -5,12 +5,9 @@ use url::Url;
 use super::*;
 
 fn load(vars: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
-    let vars = vars.iter().map(|(name, value)| {
-        (
-            OsString::from(format!("{PREFIX}{name}")),
-            OsString::from(value),
-        )
-    });
+    let vars = vars
+        .iter()
+        .map(|(name, value)| (OsString::from(format!("{PREFIX}{name}")), OsString::from(value)));
     Config::load(vars)
 }
 
@@ -28,12 +25,7 @@ fn nothing_set_is_the_defaults() {
 fn empty_means_the_default() {
     for setting in SETTINGS {
         let loaded = load(&[(setting.name, "")]).unwrap();
-        assert_eq!(
-            loaded.effective,
-            load(&[]).unwrap().effective,
-            "{}",
-            setting.name
-        );
+        assert_eq!(loaded.effective, load(&[]).unwrap().effective, "{}", setting.name);
     }
 }
 
@@ -57,11 +49,7 @@ fn a_malformed_value_names_its_variable() {
     for (name, value) in cases {
         let problem = load(&[(name, value)]).unwrap_err();
         assert_eq!(problem.name, name);
-        assert!(
-            problem
-                .to_string()
-                .starts_with(&format!("{PREFIX}{name}: "))
-        );
+        assert!(problem.to_string().starts_with(&format!("{PREFIX}{name}: ")));
     }
 }
 
@@ -73,16 +61,11 @@ fn an_unknown_one_is_a_warning_with_the_nearest_name() {
 
 #[test]
 fn urls_are_logged_without_what_they_may_hide() {
-    let loaded = load(&[(
-        "KUBERNETES_API_SERVER",
-        "https://u:secret@api:6443/secret?secret#secret",
-    )])
-    .unwrap();
+    let loaded =
+        load(&[("KUBERNETES_API_SERVER", "https://u:secret@api:6443/secret?secret#secret")])
+            .unwrap();
     let said = format!("{:?}", loaded.effective);
-    assert!(
-        said.contains("https://api:6443") && !said.contains("secret"),
-        "{said}"
-    );
+    assert!(said.contains("https://api:6443") && !said.contains("secret"), "{said}");
 }
 
 #[test]
@@ -99,21 +82,9 @@ fn booleans_and_durations_as_people_write_them() {
 #[test]
 fn allowed_servers() {
     let cases = [
-        (
-            "updates.example.com",
-            "https://updates.example.com/v1",
-            true,
-        ),
-        (
-            "updates.example.com",
-            "https://UPDATES.example.com:8443/v1",
-            true,
-        ),
-        (
-            "updates.example.com",
-            "https://evil.updates.example.com/",
-            false,
-        ),
+        ("updates.example.com", "https://updates.example.com/v1", true),
+        ("updates.example.com", "https://UPDATES.example.com:8443/v1", true),
+        ("updates.example.com", "https://evil.updates.example.com/", false),
         (".example.com", "https://a.b.example.com/", true),
         (".example.com", "https://example.com/", true),
         (".example.com", "https://evilexample.com/", false),
@@ -125,14 +96,8 @@ fn allowed_servers() {
         ("", "https://anything.example/", true),
     ];
     for (allowed, server, expected) in cases {
-        let config = load(&[("ORCHESTRATION_ALLOWED_SERVERS", allowed)])
-            .unwrap()
-            .config;
+        let config = load(&[("ORCHESTRATION_ALLOWED_SERVERS", allowed)]).unwrap().config;
         let server = Url::parse(server).unwrap();
-        assert_eq!(
-            config.allowed_servers.allows(&server),
-            expected,
-            "{allowed} {server}"
-        );
+        assert_eq!(config.allowed_servers.allows(&server), expected, "{allowed} {server}");
     }
 }

@@ -15,20 +15,14 @@ pub struct Id {
 impl Id {
     /// The nil UUID: stands in a status for an id that could not be read.
     pub fn nil() -> Self {
-        Self {
-            uuid: Uuid::nil(),
-            text: Uuid::nil().to_string(),
-        }
+        Self { uuid: Uuid::nil(), text: Uuid::nil().to_string() }
     }
 
     /// Accepts the hyphenated form only, in either case.
     pub fn parse(text: &str) -> Option<Self> {
         let uuid = Uuid::try_parse(text).ok()?;
         let hyphenated = uuid.to_string();
-        text.eq_ignore_ascii_case(&hyphenated).then(|| Self {
-            uuid,
-            text: text.to_owned(),
-        })
+        text.eq_ignore_ascii_case(&hyphenated).then(|| Self { uuid, text: text.to_owned() })
     }
 
     /// Lower-case: the form for unit names and comparisons outside this process.

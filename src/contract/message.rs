@@ -15,10 +15,7 @@ pub struct Message(String);
 impl Message {
     /// Control characters become spaces: a message ends up in logs and on terminals.
     pub fn new(text: &str) -> Self {
-        let mut line: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if line.len() > MAX_BYTES {
             line.truncate(line.floor_char_boundary(MAX_BYTES - CUT.len()));
             line.push_str(CUT);

@@ -93,9 +93,7 @@ impl Request {
 
     /// `None` for a rollback.
     pub fn target_version(&self) -> Option<&str> {
-        self.work
-            .update()
-            .map(|update| update.target_version.as_str())
+        self.work.update().map(|update| update.target_version.as_str())
     }
 }
 

@@ -100,19 +100,11 @@ pub struct Status {
 impl Status {
     /// `InProgress`, from now on. `phase` is the request's own operation or `Commit`.
     pub fn begin(request: &Request, phase: Phase, from: Option<String>, started: Utc) -> Self {
-        let to_version = request
-            .work
-            .update()
-            .map(|update| update.target_version.clone());
+        let to_version = request.work.update().map(|update| update.target_version.clone());
         Self {
             to_version,
             from_version: from,
-            ..Self::of(
-                request.node_update_id.clone(),
-                request.operation_id.clone(),
-                phase,
-                started,
-            )
+            ..Self::of(request.node_update_id.clone(), request.operation_id.clone(), phase, started)
         }
     }
 
@@ -175,10 +167,7 @@ impl Status {
 
     /// Equal in all but the time of the write.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let other = Self {
-            last_updated_utc: self.last_updated_utc,
-            ..other.clone()
-        };
+        let other = Self { last_updated_utc: self.last_updated_utc, ..other.clone() };
         *self == other
     }
 

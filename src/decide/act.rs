@@ -34,11 +34,7 @@ fn in_flight(view: &View<'_>, operation: &InFlight) -> Act {
         (Unit::Running, _) => Act::Wait,
         (Unit::Absent | Unit::Ended { .. }, 0) => first_start(view, operation),
         (Unit::Absent | Unit::Ended { .. }, starts) if starts <= MAX_RESUMES => {
-            if view.boot.shutting_down {
-                Act::Wait
-            } else {
-                Act::Start { resumed: true }
-            }
+            if view.boot.shutting_down { Act::Wait } else { Act::Start { resumed: true } }
         }
         (Unit::Absent, _) => give_up(view, operation, "gone"),
         (Unit::Ended { result }, _) => give_up(view, operation, result),
@@ -68,35 +64,21 @@ fn give_up(view: &View<'_>, operation: &InFlight, result: &str) -> Act {
         operation.starts,
         operation.request.operation_id.canonical(),
     );
-    let status = operation
-        .status()
-        .finish(Code::AgentInternalError, &message, view.now);
+    let status = operation.status().finish(Code::AgentInternalError, &message, view.now);
     Act::Complete(Box::new(status))
 }
 
 fn awaiting_commit(view: &View<'_>, pending: &PendingCommit) -> Act {
-    if view.rebooted() {
-        after_boot(view, pending)
-    } else {
-        before_reboot(view, pending)
-    }
+    if view.rebooted() { after_boot(view, pending) } else { before_reboot(view, pending) }
 }
 
 /// The terminal status first, then the reboot; but an API server that is away does not hold it for ever.
 fn before_reboot(view: &View<'_>, pending: &PendingCommit) -> Act {
     let done = view.state.find(&pending.request.operation_id);
     let published = done.is_none_or(|done| done.published);
-    let armed_for = view
-        .boot
-        .uptime
-        .as_secs()
-        .saturating_sub(pending.armed_at_uptime);
+    let armed_for = view.boot.uptime.as_secs().saturating_sub(pending.armed_at_uptime);
     let waited = armed_for >= view.limits.publish_wait.as_secs();
-    if !view.boot.shutting_down && (published || waited) {
-        Act::Reboot
-    } else {
-        Act::Wait
-    }
+    if !view.boot.shutting_down && (published || waited) { Act::Reboot } else { Act::Wait }
 }
 
 fn after_boot(view: &View<'_>, pending: &PendingCommit) -> Act {
@@ -119,11 +101,7 @@ fn commit_begun(view: &View<'_>, pending: &PendingCommit) -> Status {
 }
 
 fn idle(view: &View<'_>) -> Act {
-    let Asked::Request {
-        request,
-        server_allowed,
-    } = &view.annotations.asked
-    else {
+    let Asked::Request { request, server_allowed } = &view.annotations.asked else {
         return Act::Wait;
     };
     if view.answered().is_some() || view.boot.shutting_down {
@@ -140,11 +118,7 @@ fn idle(view: &View<'_>) -> Act {
 
 fn accepted(view: &View<'_>, request: &Request) -> InFlight {
     // An unreadable version fails the operation itself, where the reason can be said.
-    InFlight::new(
-        request.clone(),
-        view.version.unwrap_or_default().to_owned(),
-        view.now,
-    )
+    InFlight::new(request.clone(), view.version.unwrap_or_default().to_owned(), view.now)
 }
 
 /// The state file does not know this request, but the Node says that it was begun: the file was lost.
@@ -172,14 +146,7 @@ fn recover(view: &View<'_>, request: &Request, status: &Status) -> Act {
     let on_target = match (view.version, request.target_version()) {
         (None, _) => false,
         (Some(version), Some(target)) => version == target,
-        (Some(version), None) => status
-            .from_version
-            .as_deref()
-            .is_some_and(|from| from != version),
+        (Some(version), None) => status.from_version.as_deref().is_some_and(|from| from != version),
     };
-    Act::Recover(Box::new(Recovery {
-        request: request.clone(),
-        status: status.clone(),
-        on_target,
-    }))
+    Act::Recover(Box::new(Recovery { request: request.clone(), status: status.clone(), on_target }))
 }

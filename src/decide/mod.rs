@@ -88,9 +88,5 @@ pub struct Recovery {
 
 /// Decides. Pure: the same view gives the same plan.
 pub fn decide(view: &View<'_>) -> Plan {
-    Plan {
-        say: say::say(view),
-        act: act::act(view),
-        deliver: act::deliver(view),
-    }
+    Plan { say: say::say(view), act: act::act(view), deliver: act::deliver(view) }
 }

@@ -18,10 +18,7 @@ pub enum Answer {
         reboot: bool,
     },
     /// tridentd itself returned an error.
-    Failed {
-        error: TridentError,
-        message: String,
-    },
+    Failed { error: TridentError, message: String },
     /// No answer: timed out, broke off, unreachable. The text says which.
     Unknown(String),
 }
@@ -47,35 +44,23 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            trident_error: None,
-        }
+        Self { code, message: message.into(), trident_error: None }
     }
 
     fn failed(code: Code, what: &str, error: &TridentError, message: &str) -> Self {
         let kind = format!("{}/{}", error.kind, error.subkind);
         let message = format!("tridentd could not {what} ({kind}): {message}");
-        Self {
-            code,
-            message,
-            trident_error: Some(error.clone()),
-        }
+        Self { code, message, trident_error: Some(error.clone()) }
     }
 }
 
 /// After `UpdateStage`, on a node that does not run the target yet.
 pub fn after_stage(answer: &Answer, target: &str) -> Verdict {
     match answer {
-        Answer::Done {
-            served: Served::AbUpdate | Served::Unsaid,
-            ..
-        } => Verdict::new(Code::Success, format!("staged update to {target}")),
-        Answer::Done {
-            served: Served::Nothing,
-            ..
-        } => Verdict::new(
+        Answer::Done { served: Served::AbUpdate | Served::Unsaid, .. } => {
+            Verdict::new(Code::Success, format!("staged update to {target}"))
+        }
+        Answer::Done { served: Served::Nothing, .. } => Verdict::new(
             Code::OperationFailed,
             format!(
                 "tridentd staged nothing: it holds this image to be deployed, but the node does not run {target}"
@@ -92,45 +77,31 @@ pub fn after_stage(answer: &Answer, target: &str) -> Verdict {
 /// After `RollbackStage`: `None` means go on to finalize.
 pub fn after_rollback_stage(answer: &Answer) -> Option<Verdict> {
     match answer {
-        Answer::Done {
-            served: Served::AbRollback,
-            ..
-        } => None,
-        Answer::Done {
-            served: Served::Nothing,
-            ..
-        } => Some(Verdict::new(
+        Answer::Done { served: Served::AbRollback, .. } => None,
+        Answer::Done { served: Served::Nothing, .. } => Some(Verdict::new(
             Code::OperationFailed,
             "there is nothing to roll back: only the last A/B update can be undone",
         )),
         Answer::Done { served, .. } => Some(wrong_kind("stage an A/B rollback", served)),
-        Answer::Failed { error, message } => Some(Verdict::failed(
-            Code::OperationFailed,
-            "stage the rollback",
-            error,
-            message,
-        )),
-        Answer::Unknown(why) => Some(Verdict::new(
-            Code::OperationFailed,
-            format!("staging the rollback: {why}"),
-        )),
+        Answer::Failed { error, message } => {
+            Some(Verdict::failed(Code::OperationFailed, "stage the rollback", error, message))
+        }
+        Answer::Unknown(why) => {
+            Some(Verdict::new(Code::OperationFailed, format!("staging the rollback: {why}")))
+        }
     }
 }
 
 /// After `UpdateFinalize` or `RollbackFinalize`.
 pub fn after_finalize(answer: &Answer) -> Verdict {
     match answer {
-        Answer::Done {
-            served: Served::Nothing,
-            ..
-        } => Verdict::new(
+        Answer::Done { served: Served::Nothing, .. } => Verdict::new(
             Code::OperationFailed,
             "tridentd had nothing to finalize: the boot is not armed",
         ),
-        Answer::Done { .. } => Verdict::new(
-            Code::Success,
-            "the boot of the other slot is armed, the node will reboot",
-        ),
+        Answer::Done { .. } => {
+            Verdict::new(Code::Success, "the boot of the other slot is armed, the node will reboot")
+        }
         Answer::Failed { error, message } => {
             Verdict::failed(Code::OperationFailed, "arm the boot", error, message)
         }
@@ -150,14 +121,12 @@ pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &st
             Code::AgentInternalError,
             "tridentd asked for another reboot to commit, which is not expected: see its log",
         ),
-        Answer::Done {
-            served: Served::Nothing,
-            ..
-        } => committed_by_another(request, from, version),
-        Answer::Done { .. } => Verdict::new(
-            Code::Success,
-            format!("the node booted {version} and it was committed"),
-        ),
+        Answer::Done { served: Served::Nothing, .. } => {
+            committed_by_another(request, from, version)
+        }
+        Answer::Done { .. } => {
+            Verdict::new(Code::Success, format!("the node booted {version} and it was committed"))
+        }
         Answer::Failed { error, message } => {
             let code = match BOOT_FAILED.contains(&error.subkind.as_str()) {
                 true => Code::TargetBootFailed,
@@ -198,8 +167,5 @@ fn wrong_kind(what: &str, served: &Served) -> Verdict {
         Served::AbRollback => "an A/B rollback",
         Served::Other(name) => name,
     };
-    Verdict::new(
-        Code::OperationFailed,
-        format!("tridentd was to {what}, but it served: {kind}"),
-    )
+    Verdict::new(Code::OperationFailed, format!("tridentd was to {what}, but it served: {kind}"))
 }

@@ -6,11 +6,7 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
     match &view.annotations.asked {
         Asked::Unknown | Asked::Nothing => None,
         Asked::Broken { digest, broken } => {
-            let known = view
-                .state
-                .refused
-                .as_ref()
-                .is_some_and(|it| it.digest == *digest);
+            let known = view.state.refused.as_ref().is_some_and(|it| it.digest == *digest);
             let status = Status::of(
                 broken.node_update_id.clone(),
                 broken.operation_id.clone(),
@@ -19,13 +15,8 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
             );
             let why = broken.problem.to_string();
             let status =
-                status
-                    .from_version(view.version)
-                    .finish(Code::InvalidRequest, &why, view.now);
-            (!known).then(|| Act::Refuse {
-                digest: digest.clone(),
-                status: Box::new(status),
-            })
+                status.from_version(view.version).finish(Code::InvalidRequest, &why, view.now);
+            (!known).then(|| Act::Refuse { digest: digest.clone(), status: Box::new(status) })
         }
         Asked::Request { request, .. } => {
             let busy = busy_with(view, request)?;
@@ -39,35 +30,17 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
 /// Another finalize or rollback that has begun and whose commit is not done. A running stage is waited for.
 fn busy_with(view: &View<'_>, request: &Request) -> Option<String> {
     let other = |it: &Request| it.operation_id != request.operation_id;
-    if let Some(operation) = view
-        .state
-        .operation
-        .as_ref()
-        .filter(|it| other(&it.request))
-    {
+    if let Some(operation) = view.state.operation.as_ref().filter(|it| other(&it.request)) {
         let name = operation.request.operation().name();
         let id = &operation.request.operation_id;
         let begun = operation.starts > 0;
         return (begun && operation.request.operation() != Operation::Stage)
             .then(|| format!("{name} {id} is running on this node: wait for its commit"));
     }
-    let pending = view
-        .state
-        .pending_commit
-        .as_ref()
-        .filter(|it| other(&it.request))?;
-    let (name, id) = (
-        pending.request.operation().name(),
-        &pending.request.operation_id,
-    );
-    let what = if view.rebooted() {
-        "commit"
-    } else {
-        "reboot and its commit"
-    };
-    Some(format!(
-        "{name} {id} still awaits its {what}: ask again after the commit status"
-    ))
+    let pending = view.state.pending_commit.as_ref().filter(|it| other(&it.request))?;
+    let (name, id) = (pending.request.operation().name(), &pending.request.operation_id);
+    let what = if view.rebooted() { "commit" } else { "reboot and its commit" };
+    Some(format!("{name} {id} still awaits its {what}: ask again after the commit status"))
 }
 
 /// The terminal status of a request that must not run; `None`: it may.
@@ -85,10 +58,7 @@ fn verdict(view: &View<'_>, request: &Request, server_allowed: bool) -> Option<(
     }
     let target = &update.target_version;
     if view.version == Some(target.as_str()) {
-        return Some((
-            Code::AlreadyAtTarget,
-            format!("this node runs {target} already"),
-        ));
+        return Some((Code::AlreadyAtTarget, format!("this node runs {target} already")));
     }
     match request.operation() {
         Operation::Stage | Operation::Rollback => None,

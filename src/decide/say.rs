@@ -47,11 +47,7 @@ fn unpublished(view: &View<'_>) -> Option<Publish> {
 }
 
 fn refused(view: &View<'_>) -> Option<Publish> {
-    let refused = view
-        .state
-        .refused
-        .as_ref()
-        .filter(|refused| !refused.published)?;
+    let refused = view.state.refused.as_ref().filter(|refused| !refused.published)?;
     Some(publish(Key::Status, &refused.status, Mark::Refused, view))
 }
 
@@ -68,38 +64,24 @@ fn in_flight(view: &View<'_>) -> Option<Publish> {
 /// Whether the Node says that the operation in flight is in progress.
 pub(super) fn is_announced(view: &View<'_>) -> bool {
     let said = view.annotations.status.as_ref();
-    view.state
-        .operation
-        .as_ref()
-        .zip(said)
-        .is_some_and(|(operation, said)| {
-            said.operation_id == operation.request.operation_id && said.code == Code::InProgress
-        })
+    view.state.operation.as_ref().zip(said).is_some_and(|(operation, said)| {
+        said.operation_id == operation.request.operation_id && said.code == Code::InProgress
+    })
 }
 
 /// The commit is announced before its outcome, however quick it was.
 fn commit(view: &View<'_>) -> Option<Publish> {
-    let commits = view
-        .state
-        .completed
-        .iter()
-        .filter_map(|done| done.commit.as_ref());
+    let commits = view.state.completed.iter().filter_map(|done| done.commit.as_ref());
     commits.into_iter().find_map(|commit| {
         let id = commit.status.operation_id.clone();
         let begun = || commit.status.clone().begun("committing the booted slot");
         if !commit.announced {
-            Some(publish(
-                Key::CommitStatus,
-                &begun(),
-                Mark::CommitAnnounced(id),
-                view,
-            ))
+            Some(publish(Key::CommitStatus, &begun(), Mark::CommitAnnounced(id), view))
         } else if commit.status.code.is_terminal() {
             let mark = Mark::Commit(id);
             (!commit.published).then(|| publish(Key::CommitStatus, &commit.status, mark, view))
         } else {
-            view.heartbeat_due
-                .then(|| publish(Key::CommitStatus, &begun(), Mark::Nothing, view))
+            view.heartbeat_due.then(|| publish(Key::CommitStatus, &begun(), Mark::Nothing, view))
         }
     })
 }
@@ -133,9 +115,5 @@ fn differs(said: Option<&Status>, recorded: &Status) -> bool {
 }
 
 fn publish(key: Key, status: &Status, mark: Mark, view: &View<'_>) -> Publish {
-    Publish {
-        key,
-        status: status.clone().at(view.now),
-        mark,
-    }
+    Publish { key, status: status.clone().at(view.now), mark }
 }

@@ -97,15 +97,11 @@ impl View<'_> {
     }
 
     pub(super) fn asks_for(&self, id: &Id) -> bool {
-        self.request()
-            .is_some_and(|request| request.operation_id == *id)
+        self.request().is_some_and(|request| request.operation_id == *id)
     }
 
     /// The node came up anew since the boot was armed.
     pub(super) fn rebooted(&self) -> bool {
-        self.state
-            .pending_commit
-            .as_ref()
-            .is_some_and(|it| it.boot_marker != self.boot.id)
+        self.state.pending_commit.as_ref().is_some_and(|it| it.boot_marker != self.boot.id)
     }
 }

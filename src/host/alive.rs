@@ -31,8 +31,7 @@ pub fn is_fresh() -> bool {
 
 fn is_fresh_at(path: &Path, now: Duration) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.parse()
-        .is_ok_and(|left: u64| now.as_secs().saturating_sub(left) <= STALE.as_secs())
+    text.parse().is_ok_and(|left: u64| now.as_secs().saturating_sub(left) <= STALE.as_secs())
 }
 
 #[cfg(test)]
@@ -46,19 +45,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("alive");
         assert!(!is_fresh_at(&path, Duration::from_secs(100)));
-        for (text, fresh) in [
-            ("90", true),
-            ("71", true),
-            ("60", false),
-            ("", false),
-            ("soon", false),
-        ] {
+        for (text, fresh) in
+            [("90", true), ("71", true), ("60", false), ("", false), ("soon", false)]
+        {
             write!(std::fs::File::create(&path).unwrap(), "{text}").unwrap();
-            assert_eq!(
-                is_fresh_at(&path, Duration::from_secs(100)),
-                fresh,
-                "{text}"
-            );
+            assert_eq!(is_fresh_at(&path, Duration::from_secs(100)), fresh, "{text}");
         }
     }
 }

@@ -31,9 +31,7 @@ pub struct NodeApi {
 
 impl std::fmt::Debug for NodeApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeApi")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("NodeApi").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -51,11 +49,7 @@ impl NodeApi {
         let client = Client::try_from(client_config(settings).await?)
             .map_err(|source| KubeError::Client { source })?;
         let expected = Expected(settings.validate_node_uuid.then_some(Machine(machine)));
-        Ok(Self {
-            client,
-            name: name.to_owned(),
-            expected,
-        })
+        Ok(Self { client, name: name.to_owned(), expected })
     }
 
     pub fn name(&self) -> &str {
@@ -78,10 +72,7 @@ impl NodeApi {
         let api: Api<K> = Api::all(self.client.clone());
         let node = timeout(DEADLINE, api.get_opt(&self.name))
             .await
-            .map_err(|_elapsed| KubeError::TimedOut {
-                what,
-                after: DEADLINE,
-            })?
+            .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?
             .map_err(|error| KubeError::of(what, error))?;
         Ok(node.map_or(Seen::Gone, |node| self.expected.see(&node)))
     }
@@ -124,16 +115,11 @@ impl NodeApi {
             "kind": "Node",
             "metadata": { "annotations": { key: value } },
         }));
-        let parameters = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..Default::default()
-        };
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
         let patched = timeout(DEADLINE, api.patch(&self.name, &parameters, &patch))
             .await
-            .map_err(|_elapsed| KubeError::TimedOut {
-                what,
-                after: DEADLINE,
-            })?;
+            .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?;
         match patched {
             Ok(node) => Ok(Expected(None).see(&node)),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Seen::Gone),
@@ -164,28 +150,20 @@ fn seen<K: Observed>(
 
 async fn client_config(settings: &Kubernetes) -> Result<ClientConfig, KubeError> {
     let path = settings.kubeconfig.display().to_string();
-    let failed = |source| KubeError::Kubeconfig {
-        path: path.clone(),
-        source,
-    };
+    let failed = |source| KubeError::Kubeconfig { path: path.clone(), source };
     let kubeconfig = Kubeconfig::read_from(&settings.kubeconfig).map_err(failed)?;
     let options = KubeConfigOptions::default();
-    let mut config = ClientConfig::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .map_err(failed)?;
+    let mut config =
+        ClientConfig::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)?;
     if let Some(server) = &settings.api_server {
-        config.cluster_url = server
-            .as_str()
-            .parse()
-            .map_err(|source| KubeError::Server { source })?;
+        config.cluster_url =
+            server.as_str().parse().map_err(|source| KubeError::Server { source })?;
     }
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
     // Waiting is the caller's business: it knows what else there is to do.
     config.default_retry = false;
     let agent = format!("trident-acl-agent/{AGENT_VERSION}").parse();
-    config
-        .headers
-        .extend(agent.ok().map(|agent| (http::header::USER_AGENT, agent)));
+    config.headers.extend(agent.ok().map(|agent| (http::header::USER_AGENT, agent)));
     Ok(config)
 }

@@ -7,10 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum KubeError {
     #[error("cannot use the kubeconfig {path}")]
-    Kubeconfig {
-        path: String,
-        source: kube::config::KubeconfigError,
-    },
+    Kubeconfig { path: String, source: kube::config::KubeconfigError },
     #[error("the API server address is no URL")]
     Server { source: http::uri::InvalidUri },
     #[error("cannot set up a client for the API server")]
@@ -26,15 +23,9 @@ pub enum KubeError {
         retry_after: Option<Duration>,
     },
     #[error("{what}")]
-    Transport {
-        what: &'static str,
-        source: kube::Error,
-    },
+    Transport { what: &'static str, source: kube::Error },
     #[error("{what}")]
-    Watch {
-        what: &'static str,
-        source: watcher::Error,
-    },
+    Watch { what: &'static str, source: watcher::Error },
 }
 
 /// What may help.
@@ -67,10 +58,7 @@ impl KubeError {
     }
 
     fn refused(what: &'static str, status: kube::core::Status) -> Self {
-        let seconds = status
-            .details
-            .as_ref()
-            .map_or(0, |details| details.retry_after_seconds);
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         let retry_after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
         Self::Refused {
             what,
@@ -85,13 +73,8 @@ impl KubeError {
     pub fn retry(&self) -> Retry {
         match self {
             // 410: the client goes on asking for a version that is gone; a new one lists again.
-            Self::Refused {
-                code: 401 | 410, ..
-            } => Retry::Reconnect,
-            Self::Refused {
-                code: 403 | 404 | 409 | 413 | 422,
-                ..
-            } => Retry::Refused,
+            Self::Refused { code: 401 | 410, .. } => Retry::Reconnect,
+            Self::Refused { code: 403 | 404 | 409 | 413 | 422, .. } => Retry::Refused,
             Self::Refused { retry_after, .. } => Retry::Later(*retry_after),
             Self::Transport { .. } | Self::TimedOut { .. } | Self::Watch { .. } => Retry::Reconnect,
             Self::Kubeconfig { .. } | Self::Server { .. } | Self::Client { .. } => Retry::Reconnect,
@@ -100,12 +83,6 @@ impl KubeError {
 
     /// The Node's annotations are full, or a policy does not like what we wrote.
     pub fn is_too_large(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused {
-                code: 413 | 422,
-                ..
-            }
-        )
+        matches!(self, Self::Refused { code: 413 | 422, .. })
     }
 }

@@ -122,10 +122,7 @@ impl Expected {
             (Some(_), Some(_)) => Seen::Node(kept(node.meta())),
             (ours, theirs) => {
                 let (machine_known, node_known) = (ours.is_some(), theirs.is_some());
-                warn!(
-                    machine_known,
-                    node_known, "cannot check the Node's identity, ignoring"
-                );
+                warn!(machine_known, node_known, "cannot check the Node's identity, ignoring");
                 Seen::Node(kept(node.meta()))
             }
         }

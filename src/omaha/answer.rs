@@ -29,9 +29,7 @@ pub(super) fn read(
     if reply.status != "ok" {
         return Ok(refusal(&reply.status));
     }
-    let missing = || Error::UpdateCheckMissing {
-        server: server.clone(),
-    };
+    let missing = || Error::UpdateCheckMissing { server: server.clone() };
     let update = reply.update.as_ref().ok_or_else(missing)?;
     match update.status.as_str() {
         "ok" => offer(server, update, hash),
@@ -43,10 +41,7 @@ pub(super) fn read(
 fn offer(server: &Server, update: &Update, hash: HashSource) -> Result<CheckAnswer, Error> {
     match Offer::read(update, hash) {
         Ok(offer) => Ok(CheckAnswer::Offer(offer)),
-        Err(source) => Err(Error::Offer {
-            server: server.clone(),
-            source,
-        }),
+        Err(source) => Err(Error::Offer { server: server.clone(), source }),
     }
 }
 
@@ -69,9 +64,7 @@ mod tests {
     fn answer(app: &str) -> Result<CheckAnswer, Error> {
         let server = Server::parse("https://h/").expect("https");
         let body = format!(r#"<response><app appid="other" status="bad"/>{app}</response>"#);
-        let reply = Reply::parse(body.as_bytes())
-            .expect("a reply")
-            .into_app("OURS");
+        let reply = Reply::parse(body.as_bytes()).expect("a reply").into_app("OURS");
         read(&server, &reply.expect("our app"), HashSource::Hash)
     }
 
@@ -80,18 +73,12 @@ mod tests {
         let app = |status: &str| format!(r#"<app appid="ours" status="{status}"/>"#);
         for (status, expected) in [
             ("error-updateInProgressOnInstance", CheckAnswer::InProgress),
-            (
-                "error-updatesDisabled",
-                CheckAnswer::Later("error-updatesDisabled".into()),
-            ),
+            ("error-updatesDisabled", CheckAnswer::Later("error-updatesDisabled".into())),
             (
                 "error-unknownApplicationOrGroup",
                 CheckAnswer::Refused("error-unknownApplicationOrGroup".into()),
             ),
-            (
-                "error-of-next-year",
-                CheckAnswer::Refused("error-of-next-year".into()),
-            ),
+            ("error-of-next-year", CheckAnswer::Refused("error-of-next-year".into())),
         ] {
             assert_eq!(answer(&app(status)).expect("an answer"), expected);
         }
@@ -102,10 +89,7 @@ mod tests {
         let app = |status: &str| {
             format!(r#"<app appid="ours" status="ok"><updatecheck status="{status}"/></app>"#)
         };
-        assert_eq!(
-            answer(&app("noupdate")).expect("an answer"),
-            CheckAnswer::NoUpdate
-        );
+        assert_eq!(answer(&app("noupdate")).expect("an answer"), CheckAnswer::NoUpdate);
         let refused = CheckAnswer::Refused("update check: error-internal".into());
         assert_eq!(answer(&app("error-internal")).expect("an answer"), refused);
         assert!(matches!(answer(&app("ok")), Err(Error::Offer { .. })));

@@ -70,10 +70,7 @@ impl Client {
         let answer = self.exchange(app, version, Content::Report(event)).await?;
         match find_app(app, &answer)?.status {
             status if status == "ok" => Ok(()),
-            status => Err(ReportError::NotTaken {
-                server: app.server.clone(),
-                status,
-            }),
+            status => Err(ReportError::NotTaken { server: app.server.clone(), status }),
         }
     }
 
@@ -82,10 +79,7 @@ impl Client {
         let answer = self.exchange(app, version, Content::Probe).await?;
         match find_app(app, &answer)?.status {
             status if status == "ok" => Ok(()),
-            status => Err(Error::AppRefused {
-                server: app.server.clone(),
-                status,
-            }),
+            status => Err(Error::AppRefused { server: app.server.clone(), status }),
         }
     }
 
@@ -123,22 +117,13 @@ impl Client {
     }
 
     fn request<'a>(&'a self, app: &'a App, version: &'a str, content: Content<'a>) -> Request<'a> {
-        Request {
-            settings: &self.settings,
-            app,
-            version,
-            content,
-        }
+        Request { settings: &self.settings, app, version, content }
     }
 }
 
 fn find_app(app: &App, answer: &Answer) -> Result<AppReply, Error> {
     let server = || app.server.clone();
-    let reply = Reply::parse(&answer.body).map_err(|source| Error::Malformed {
-        server: server(),
-        source,
-    })?;
-    reply
-        .into_app(&app.app_id)
-        .ok_or_else(|| Error::AppMissing { server: server() })
+    let reply = Reply::parse(&answer.body)
+        .map_err(|source| Error::Malformed { server: server(), source })?;
+    reply.into_app(&app.app_id).ok_or_else(|| Error::AppMissing { server: server() })
 }

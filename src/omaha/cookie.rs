@@ -67,9 +67,7 @@ impl CookieJar {
 
 fn read_limited(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    let limit = u64::try_from(SIZE_LIMIT)
-        .unwrap_or(u64::MAX)
-        .saturating_add(2);
+    let limit = u64::try_from(SIZE_LIMIT).unwrap_or(u64::MAX).saturating_add(2);
     File::open(path)?.take(limit).read_to_string(&mut text)?;
     Ok(text)
 }
@@ -91,11 +89,7 @@ fn is_sendable(byte: u8) -> bool {
 /// The `name=value` pairs that an answer sets, joined; of two with one name the later counts.
 fn cookie_of(headers: &HeaderMap) -> Option<String> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
-    for text in headers
-        .get_all(SET_COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-    {
+    for text in headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok()) {
         let mut parts = text.split(';').map(str::trim);
         let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else {
             continue;
@@ -106,10 +100,7 @@ fn cookie_of(headers: &HeaderMap) -> Option<String> {
             pairs.push((name, value));
         }
     }
-    let cookie = pairs
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect::<Vec<_>>();
+    let cookie = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     let cookie = cookie.join("; ");
     header(&cookie).map(|_sendable| cookie)
 }
@@ -146,20 +137,13 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
     file.write_all(b"\n")?;
     file.sync_all()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the flushes stand around it, in `replace`"
-)]
+#[expect(clippy::disallowed_methods, reason = "the flushes stand around it, in `replace`")]
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }

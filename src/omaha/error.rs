@@ -169,13 +169,9 @@ impl Error {
             Error::NoTls | Error::NoTrust | Error::Setup(_) => Retry::Never,
             Error::Render { .. } | Error::RequestTooLarge { .. } => Retry::Never,
             Error::TimedOut { .. } | Error::Http { .. } | Error::Redirect { .. } => later,
-            Error::Status {
-                status: 408 | 425 | 429 | 500..,
-                retry_after,
-                ..
-            } => Retry::Later {
-                after: *retry_after,
-            },
+            Error::Status { status: 408 | 425 | 429 | 500.., retry_after, .. } => {
+                Retry::Later { after: *retry_after }
+            }
             Error::Status { .. } => Retry::Never,
             // A sign-in page or a broken proxy goes away again.
             Error::AnswerTooLarge { .. } | Error::Malformed { .. } => later,

@@ -66,10 +66,7 @@ impl Http {
         // Cancelled by the deadline: drops the connection.
         match tokio::time::timeout(self.deadline, self.exchange(server, xml, cookie)).await {
             Ok(answer) => answer,
-            Err(_elapsed) => Err(Error::TimedOut {
-                server: server.clone(),
-                after: self.deadline,
-            }),
+            Err(_elapsed) => Err(Error::TimedOut { server: server.clone(), after: self.deadline }),
         }
     }
 
@@ -88,33 +85,20 @@ impl Http {
         if let Some(cookie) = cookie {
             request = request.header(COOKIE, cookie);
         }
-        let response = request
-            .send()
-            .await
-            .map_err(|error| failed(server, error))?;
+        let response = request.send().await.map_err(|error| failed(server, error))?;
         if response.status() != StatusCode::OK {
             return Err(bad_status(server, &response));
         }
         let headers = response.headers().clone();
-        Ok(Answer {
-            headers,
-            body: read_body(server, response).await?,
-        })
+        Ok(Answer { headers, body: read_body(server, response).await? })
     }
 }
 
 async fn read_body(server: &Server, mut response: Response) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| failed(server, error))?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|error| failed(server, error))? {
         if body.len() + chunk.len() > BODY_LIMIT {
-            return Err(Error::AnswerTooLarge {
-                server: server.clone(),
-                limit: BODY_LIMIT,
-            });
+            return Err(Error::AnswerTooLarge { server: server.clone(), limit: BODY_LIMIT });
         }
         body.extend_from_slice(&chunk);
     }
@@ -127,24 +111,15 @@ fn failed(server: &Server, error: reqwest::Error) -> Error {
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(refused) = cause.downcast_ref::<RedirectRefused>() {
-            return Error::Redirect {
-                server,
-                source: *refused,
-            };
+            return Error::Redirect { server, source: *refused };
         }
         source = cause.source();
     }
-    Error::Http {
-        server,
-        source: error.without_url(),
-    }
+    Error::Http { server, source: error.without_url() }
 }
 
 fn bad_status(server: &Server, response: &Response) -> Error {
-    let retry_after = response
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok());
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     Error::Status {
         server: server.clone(),
         status: response.status().as_u16(),
@@ -203,11 +178,7 @@ mod tests {
             ("", None),
             ("soon", None),
         ] {
-            assert_eq!(
-                read_retry_after(value, now),
-                wait.map(Duration::from_secs),
-                "{value:?}"
-            );
+            assert_eq!(read_retry_after(value, now), wait.map(Duration::from_secs), "{value:?}");
         }
     }
 
@@ -215,14 +186,8 @@ mod tests {
     fn only_method_keeping_redirects_to_https_are_followed() {
         assert_eq!(may_follow(307, "https", 1), Ok(()));
         assert_eq!(may_follow(308, "https", 5), Ok(()));
-        assert_eq!(
-            may_follow(302, "https", 1),
-            Err(RedirectRefused::MethodLost(302))
-        );
-        assert_eq!(
-            may_follow(303, "https", 1),
-            Err(RedirectRefused::MethodLost(303))
-        );
+        assert_eq!(may_follow(302, "https", 1), Err(RedirectRefused::MethodLost(302)));
+        assert_eq!(may_follow(303, "https", 1), Err(RedirectRefused::MethodLost(303)));
         assert_eq!(may_follow(307, "http", 1), Err(RedirectRefused::NotHttps));
         assert_eq!(may_follow(307, "https", 6), Err(RedirectRefused::TooMany));
     }

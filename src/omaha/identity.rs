@@ -35,10 +35,7 @@ impl MachineId {
     /// Derives from the 16 bytes of the machine id: the first 16 bytes of their SHA-384.
     pub fn derive(machine_id: &[u8; 16]) -> MachineId {
         let mut first = [0; 16];
-        first
-            .iter_mut()
-            .zip(Sha384::digest(machine_id))
-            .for_each(|(to, from)| *to = from);
+        first.iter_mut().zip(Sha384::digest(machine_id)).for_each(|(to, from)| *to = from);
         MachineId(Uuid::from_bytes(first).hyphenated().to_string())
     }
 
@@ -79,11 +76,7 @@ pub enum Arch {
 impl Arch {
     /// What this program was built for; what the server does not know counts as amd64 there too.
     pub fn of_this_build() -> Arch {
-        if cfg!(target_arch = "aarch64") {
-            Arch::Aarch64
-        } else {
-            Arch::Amd64
-        }
+        if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::Amd64 }
     }
 
     pub(super) fn as_str(self) -> &'static str {
@@ -101,9 +94,7 @@ pub struct Server(Url);
 impl Server {
     /// Parses and checks an address.
     pub fn parse(text: &str) -> Result<Server, IdentityError> {
-        Url::parse(text)
-            .map_err(IdentityError::ServerMalformed)?
-            .try_into()
+        Url::parse(text).map_err(IdentityError::ServerMalformed)?.try_into()
     }
 
     pub(super) fn url(&self) -> &Url {
@@ -163,10 +154,7 @@ mod tests {
     fn the_machine_id_is_the_head_of_a_sha384() {
         let id = MachineId::from_file_text("0123456789abcdef0123456789ABCDEF\n").expect("an id");
         let digest = Sha384::digest(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef_u128.to_be_bytes());
-        let hex: String = digest[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(id.as_str().replace('-', ""), hex);
         assert_eq!(id.as_str().len(), 36);
     }
@@ -191,22 +179,10 @@ mod tests {
     #[test]
     fn a_server_is_https_and_prints_its_origin_only() {
         let server = Server::parse("https://me:secret@h:8443/secret?secret#secret").expect("https");
-        assert_eq!(
-            format!("{server} {server:?}"),
-            "https://h:8443 Server(https://h:8443)"
-        );
-        for text in [
-            "http://h/secret",
-            "oci://h",
-            "secret",
-            "https://",
-            "file:///secret",
-        ] {
+        assert_eq!(format!("{server} {server:?}"), "https://h:8443 Server(https://h:8443)");
+        for text in ["http://h/secret", "oci://h", "secret", "https://", "file:///secret"] {
             let error = Server::parse(text).expect_err(text);
-            assert!(
-                !format!("{error} {error:?}").contains("secret"),
-                "{error:?}"
-            );
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
     }
 }

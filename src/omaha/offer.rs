@@ -84,36 +84,23 @@ pub enum OfferError {
 
 impl Offer {
     pub(super) fn read(update: &Update, hash: HashSource) -> Result<Offer, OfferError> {
-        let version = update
-            .version
-            .as_deref()
-            .map(str::trim)
-            .filter(|version| !version.is_empty());
+        let version =
+            update.version.as_deref().map(str::trim).filter(|version| !version.is_empty());
         let version = version.ok_or(OfferError::NoVersion)?.to_owned();
-        let package = update
-            .package
-            .as_ref()
-            .filter(|package| !package.name.is_empty());
+        let package = update.package.as_ref().filter(|package| !package.name.is_empty());
         let package = package.ok_or(OfferError::NoPackage)?;
         let url = address(update.codebase.as_deref(), &package.name)?;
         let sha384 = match hash {
             HashSource::Labels => sha384_of_labels(update, package)?,
             HashSource::Hash => sha384_of_hash(package)?,
         };
-        Ok(Offer {
-            version,
-            url,
-            sha384,
-            name: package.name.clone(),
-        })
+        Ok(Offer { version, url, sha384, name: package.name.clone() })
     }
 }
 
 /// The codebase as a directory, joined with the name as a URL reference.
 fn address(codebase: Option<&str>, name: &str) -> Result<Url, OfferError> {
-    let codebase = codebase
-        .map(str::trim)
-        .filter(|codebase| !codebase.is_empty());
+    let codebase = codebase.map(str::trim).filter(|codebase| !codebase.is_empty());
     let url = match codebase {
         Some(codebase) => join(&directory(codebase)?, name),
         None => Url::parse(name),
@@ -171,15 +158,9 @@ fn sha384_of_hex(value: &str) -> Result<String, OfferError> {
 
 fn sha384_of_hash(package: &Package) -> Result<String, OfferError> {
     let source = HashSource::Hash;
-    let hash = package
-        .hash
-        .as_deref()
-        .map(str::trim)
-        .filter(|hash| !hash.is_empty());
+    let hash = package.hash.as_deref().map(str::trim).filter(|hash| !hash.is_empty());
     let hash = hash.ok_or(OfferError::NoHash(source))?;
-    let bytes = BASE64
-        .decode(hash)
-        .map_err(|_where| OfferError::BadHash(source, "base64"))?;
+    let bytes = BASE64.decode(hash).map_err(|_where| OfferError::BadHash(source, "base64"))?;
     if bytes.len() != SHA384_LEN {
         return Err(OfferError::BadHash(source, "48 bytes long"));
     }

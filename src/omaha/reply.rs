@@ -61,16 +61,12 @@ impl Reply {
         if !root.is("response") {
             return Err(XmlError::NotAResponse);
         }
-        Ok(Reply {
-            apps: root.children("app").map(app).collect(),
-        })
+        Ok(Reply { apps: root.children("app").map(app).collect() })
     }
 
     /// What the answer says of one app.
     pub(super) fn into_app(self, app_id: &str) -> Option<AppReply> {
-        self.apps
-            .into_iter()
-            .find(|app| app.app_id.eq_ignore_ascii_case(app_id))
+        self.apps.into_iter().find(|app| app.app_id.eq_ignore_ascii_case(app_id))
     }
 }
 
@@ -88,14 +84,10 @@ fn update(element: &Element) -> Update {
     let urls = element.child("urls");
     Update {
         status: status(element),
-        codebase: urls
-            .and_then(|urls| urls.child("url"))
-            .map(|url| owned(url, "codebase")),
+        codebase: urls.and_then(|urls| urls.child("url")).map(|url| owned(url, "codebase")),
         version: manifest.map(|manifest| owned(manifest, "version")),
         labels: manifest.map(labels).unwrap_or_default(),
-        package: packages
-            .and_then(|packages| packages.child("package"))
-            .map(package),
+        package: packages.and_then(|packages| packages.child("package")).map(package),
     }
 }
 
@@ -109,20 +101,10 @@ fn package(element: &Element) -> Package {
 
 /// `<labels><label name|key=".." value=".."/>` or `<label name|key="..">..</label>`.
 fn labels(parent: &Element) -> Vec<Label> {
-    let all = parent
-        .children("labels")
-        .flat_map(|labels| labels.children("label"));
+    let all = parent.children("labels").flat_map(|labels| labels.children("label"));
     all.map(|label| Label {
-        name: label
-            .attribute("name")
-            .or(label.attribute("key"))
-            .unwrap_or_default()
-            .to_owned(),
-        value: label
-            .attribute("value")
-            .unwrap_or(label.text())
-            .trim()
-            .to_owned(),
+        name: label.attribute("name").or(label.attribute("key")).unwrap_or_default().to_owned(),
+        value: label.attribute("value").unwrap_or(label.text()).trim().to_owned(),
     })
     .collect()
 }
@@ -134,9 +116,5 @@ fn owned(element: &Element, name: &str) -> String {
 /// A status, harmless in a message.
 fn status(element: &Element) -> String {
     let status = element.attribute("status").unwrap_or("(no status)");
-    status
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(STATUS_LIMIT)
-        .collect()
+    status.chars().filter(|c| !c.is_control()).take(STATUS_LIMIT).collect()
 }

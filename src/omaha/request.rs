@@ -41,16 +41,10 @@ impl Request<'_> {
     /// The XML, at most 64 KiB.
     pub(super) fn render(&self) -> Result<Vec<u8>, Error> {
         let server = || self.app.server.clone();
-        let xml = self.write().map_err(|source| Error::Render {
-            server: server(),
-            source,
-        })?;
+        let xml = self.write().map_err(|source| Error::Render { server: server(), source })?;
         match xml.len() {
             ..=SIZE_LIMIT => Ok(xml),
-            size => Err(Error::RequestTooLarge {
-                server: server(),
-                size,
-            }),
+            size => Err(Error::RequestTooLarge { server: server(), size }),
         }
     }
 
@@ -108,12 +102,8 @@ fn write_event(out: Out<'_>, event: &Event) -> io::Result<()> {
         }
         Some(version) => {
             let version = legal(version);
-            element
-                .with_attribute(("previousversion", version.as_str()))
-                .write_empty()?;
-            out.create_element("ping")
-                .with_attribute(("active", "1"))
-                .write_empty()?;
+            element.with_attribute(("previousversion", version.as_str())).write_empty()?;
+            out.create_element("ping").with_attribute(("active", "1")).write_empty()?;
             write_update_check(out)
         }
     }

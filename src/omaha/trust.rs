@@ -39,17 +39,9 @@ pub(super) fn client_config() -> Option<ClientConfig> {
     let (good, bad) = store.add_parsable_certificates(certificates);
     let ignored = bad.saturating_add(found.broken);
     if ignored > 0 {
-        tracing::warn!(
-            good,
-            ignored,
-            "ignoring CA certificates that cannot be read"
-        );
+        tracing::warn!(good, ignored, "ignoring CA certificates that cannot be read");
     }
-    (good > 0).then(|| {
-        ClientConfig::builder()
-            .with_root_certificates(store)
-            .with_no_client_auth()
-    })
+    (good > 0).then(|| ClientConfig::builder().with_root_certificates(store).with_no_client_auth())
 }
 
 impl Places {
@@ -59,17 +51,12 @@ impl Places {
         let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));
         if file.is_none() && directories.is_none() {
             let system = openssl_probe::probe();
-            return Places {
-                file: system.cert_file,
-                directories: system.cert_dir,
-            };
+            return Places { file: system.cert_file, directories: system.cert_dir };
         }
         let directories = directories.iter().flat_map(env::split_paths);
         Places {
             file: file.map(PathBuf::from),
-            directories: directories
-                .filter(|path| !path.as_os_str().is_empty())
-                .collect(),
+            directories: directories.filter(|path| !path.as_os_str().is_empty()).collect(),
         }
     }
 }
@@ -82,9 +69,7 @@ impl Found {
         }
         for directory in &places.directories {
             match files_of(directory) {
-                Ok(files) => files
-                    .iter()
-                    .for_each(|file| found.survive(file, found_in(file))),
+                Ok(files) => files.iter().for_each(|file| found.survive(file, found_in(file))),
                 Err(error) => found.survive(directory, Err(error)),
             }
         }
@@ -108,11 +93,7 @@ impl Found {
 fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
     // Links are followed; one that leads nowhere is no file.
-    Ok(entries
-        .iter()
-        .map(fs::DirEntry::path)
-        .filter(|path| path.is_file())
-        .collect())
+    Ok(entries.iter().map(fs::DirEntry::path).filter(|path| path.is_file()).collect())
 }
 
 fn found_in(file: &Path) -> io::Result<Found> {
@@ -123,11 +104,7 @@ fn found_in(file: &Path) -> io::Result<Found> {
 /// Every certificate of a PEM text that can be decoded.
 fn certificates(text: &str) -> Found {
     let mut found = Found::default();
-    for section in text
-        .split(BEGIN)
-        .skip(1)
-        .filter(|section| section.starts_with(CERTIFICATE))
-    {
+    for section in text.split(BEGIN).skip(1).filter(|section| section.starts_with(CERTIFICATE)) {
         match CertificateDer::from_pem_slice(format!("{BEGIN}{section}").as_bytes()) {
             Ok(certificate) => {
                 found.certificates.insert(certificate.to_vec());
@@ -155,19 +132,11 @@ mod tests {
             (GOOD.replace('\n', "\r\n"), 1, 0),
             (format!("-----BEGIN CERTIFICATE-----\naGVs\n{GOOD}"), 1, 1),
             (format!("-----BEGIN CERTIFICATE-----{GOOD}"), 1, 1),
-            (
-                format!("{GOOD}-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"),
-                1,
-                1,
-            ),
+            (format!("{GOOD}-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"), 1, 1),
             (format!("{GOOD}-----BEGIN CERTIFICATE-----\naGVs"), 1, 1),
         ] {
             let found = certificates(&text);
-            assert_eq!(
-                (found.certificates.len(), found.broken),
-                (good, broken),
-                "{text}"
-            );
+            assert_eq!((found.certificates.len(), found.broken), (good, broken), "{text}");
         }
     }
 

@@ -61,10 +61,7 @@ impl Element {
     }
 
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The text directly in the element.
@@ -136,11 +133,7 @@ impl Tree {
         }
         let name = start.name().as_ref().to_owned();
         let attributes = attributes(start, at)?;
-        self.open.push(Element {
-            name,
-            attributes,
-            ..Element::default()
-        });
+        self.open.push(Element { name, attributes, ..Element::default() });
         Ok(())
     }
 
@@ -189,10 +182,7 @@ fn attributes(start: &BytesStart<'_>, at: u64) -> Result<Vec<(String, String)>, 
 
 /// A character reference, or one of XML's five entities.
 fn resolve(reference: &BytesRef<'_>) -> Result<char, XmlError> {
-    if let Some(c) = reference
-        .resolve_char_ref()
-        .map_err(|_quotes| XmlError::Entity)?
-    {
+    if let Some(c) = reference.resolve_char_ref().map_err(|_quotes| XmlError::Entity)? {
         return Ok(c);
     }
     match reference.xml10_content().as_ref() {
@@ -218,10 +208,7 @@ mod tests {
         assert_eq!(root.attribute("b"), Some("1<2"));
         assert_eq!(root.text(), "x&<y>");
         assert_eq!(root.children("c").count(), 2);
-        assert_eq!(
-            root.children("c").nth(1).and_then(|c| c.attribute("d")),
-            Some("e")
-        );
+        assert_eq!(root.children("c").nth(1).and_then(|c| c.attribute("d")), Some("e"));
     }
 
     #[test]
@@ -241,10 +228,7 @@ mod tests {
             ("<a>&e;</a>", XmlError::Entity),
             (deep.as_str(), XmlError::TooComplex("depth")),
             (many.as_str(), XmlError::TooComplex("elements")),
-            (
-                format!("<a{wide}/>").as_str(),
-                XmlError::TooComplex("attributes"),
-            ),
+            (format!("<a{wide}/>").as_str(), XmlError::TooComplex("attributes")),
         ] {
             assert_eq!(
                 read(text.as_bytes()).err(),
@@ -253,35 +237,18 @@ mod tests {
                 text.get(..20).unwrap_or(text)
             );
         }
-        for text in [
-            "<a></b>",
-            "<a",
-            "<a b='&e;'/>",
-            "<a b='1' b='2'/>",
-            "</a>",
-            "<a b=c/>",
-        ] {
+        for text in ["<a></b>", "<a", "<a b='&e;'/>", "<a b='1' b='2'/>", "</a>", "<a b=c/>"] {
             let error = read(text.as_bytes()).err();
-            assert!(
-                matches!(error, Some(XmlError::Syntax { .. })),
-                "{text}: {error:?}"
-            );
+            assert!(matches!(error, Some(XmlError::Syntax { .. })), "{text}: {error:?}");
         }
         assert_eq!(read(b"<a>\xff</a>").err(), Some(XmlError::NotUtf8));
     }
 
     #[test]
     fn an_error_quotes_nothing() {
-        for text in [
-            "<a b='https://h/?x=1&sig=SECRET;'/>",
-            "<a>&SECRET;</a>",
-            "<a></SECRET>",
-        ] {
+        for text in ["<a b='https://h/?x=1&sig=SECRET;'/>", "<a>&SECRET;</a>", "<a></SECRET>"] {
             let error = read(text.as_bytes()).expect_err(text);
-            assert!(
-                !format!("{error} {error:?}").contains("SECRET"),
-                "{error:?}"
-            );
+            assert!(!format!("{error} {error:?}").contains("SECRET"), "{error:?}");
         }
     }
 

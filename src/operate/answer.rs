@@ -8,15 +8,11 @@ pub(super) fn answer(result: &Result<trident::Served, Error>) -> Answer {
     match result {
         Ok(served) => Answer::Done {
             served: kind(served.kind),
-            reboot: matches!(
-                served.reboot,
-                RebootStatus::Required | RebootStatus::Started
-            ),
+            reboot: matches!(served.reboot, RebootStatus::Required | RebootStatus::Started),
         },
-        Err(Error::Failed(failure)) => Answer::Failed {
-            error: classified(failure),
-            message: failure.message.clone(),
-        },
+        Err(Error::Failed(failure)) => {
+            Answer::Failed { error: classified(failure), message: failure.message.clone() }
+        }
         Err(error) => Answer::Unknown(chain(error)),
     }
 }
@@ -25,10 +21,10 @@ fn classified(failure: &Failure) -> TridentError {
     TridentError {
         kind: failure.kind.clone(),
         subkind: failure.subkind.clone(),
-        location: failure.location.as_ref().map(|at| Location {
-            path: at.path.clone(),
-            line: at.line,
-        }),
+        location: failure
+            .location
+            .as_ref()
+            .map(|at| Location { path: at.path.clone(), line: at.line }),
     }
 }
 

@@ -33,27 +33,19 @@ pub(super) async fn arm(means: &Means, operation: &InFlight) -> Result<Armed, Op
         Some(arming) => {
             info!("an earlier attempt was arming the boot, finding out how far it came");
             if let Some(marker) = find_out(means, operation, &arming.boot_marker).await {
-                return Ok(Armed {
-                    answer: done(operation),
-                    boot_marker: marker,
-                });
+                return Ok(Armed { answer: done(operation), boot_marker: marker });
             }
             means.boot_id.clone()
         }
         None => means.boot_id.clone(),
     };
-    let arming = Arming {
-        boot_marker: marker.clone(),
-    };
+    let arming = Arming { boot_marker: marker.clone() };
     means.store.update(|state| {
         if let Some(operation) = &mut state.operation {
             operation.arming = Some(arming);
         }
     })?;
-    Ok(Armed {
-        answer: call(means, operation, &marker).await,
-        boot_marker: marker,
-    })
+    Ok(Armed { answer: call(means, operation, &marker).await, boot_marker: marker })
 }
 
 async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
@@ -67,10 +59,7 @@ async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
         };
         match &served {
             Err(error) if error.retry() == Retry::FindOut => {
-                warn!(
-                    "the finalize call broke off, finding out how far it came: {}",
-                    chain(error)
-                );
+                warn!("the finalize call broke off, finding out how far it came: {}", chain(error));
                 tokio::time::sleep(PAUSE).await;
                 if find_out(means, operation, marker).await.is_some() {
                     return done(operation);
@@ -89,10 +78,7 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
     let state = match means.trident.servicing_state().await {
         Ok(state) => state,
         Err(error) => {
-            warn!(
-                "tridentd does not tell its servicing state: {}",
-                chain(&error)
-            );
+            warn!("tridentd does not tell its servicing state: {}", chain(&error));
             None
         }
     };
@@ -103,11 +89,7 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
         // the commit after it tells the truth.
         Some(ServicingState::UpdateAbFinalized | ServicingState::ManualRollbackAbFinalized) => {
             let lost = marker == crate::state::LOST_BOOT && !on_target;
-            Some(if lost {
-                means.boot_id.clone()
-            } else {
-                marker.to_owned()
-            })
+            Some(if lost { means.boot_id.clone() } else { marker.to_owned() })
         }
         Some(ServicingState::UpdateAbHealthCheckFailed) => Some(marker.to_owned()),
         // Committed by another, or a daemon without this question.
@@ -117,10 +99,7 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
 
 /// A rollback names no target: there, any version other than the one it left.
 fn is_on_target(means: &Means, operation: &InFlight) -> bool {
-    let version = means
-        .host
-        .version(&means.config.current_version)
-        .unwrap_or_default();
+    let version = means.host.version(&means.config.current_version).unwrap_or_default();
     match operation.request.target_version() {
         Some(target) => version == target,
         None => version != operation.from_version,
@@ -132,8 +111,5 @@ fn done(operation: &InFlight) -> Answer {
         Operation::Rollback => Served::AbRollback,
         Operation::Stage | Operation::Finalize => Served::AbUpdate,
     };
-    Answer::Done {
-        served,
-        reboot: true,
-    }
+    Answer::Done { served, reboot: true }
 }

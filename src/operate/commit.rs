@@ -18,24 +18,14 @@ const TRIES: u32 = 3;
 pub(super) async fn run(means: &Means, pending: &PendingCommit) -> Result<Code, OperateError> {
     let from = &pending.from_version;
     info!(from_version = from, "the node rebooted, committing");
-    let begun = Status::begin(
-        &pending.request,
-        Phase::Commit,
-        Some(from.clone()),
-        Utc::now(),
-    );
+    let begun = Status::begin(&pending.request, Phase::Commit, Some(from.clone()), Utc::now());
     means.store.update(|state| begin(state, pending, begun))?;
     let served = call(means).await?;
-    let version = means
-        .host
-        .version(&means.config.current_version)
-        .unwrap_or_default();
+    let version = means.host.version(&means.config.current_version).unwrap_or_default();
     let verdict = after_commit(&answer(&served), &pending.request, from, &version);
     log(&verdict);
     let code = verdict.code;
-    means
-        .store
-        .update(|state| record(state, pending, verdict, &version))?;
+    means.store.update(|state| record(state, pending, verdict, &version))?;
     Ok(code)
 }
 
@@ -49,10 +39,7 @@ async fn call(means: &Means) -> Result<Result<Served, Error>, OperateError> {
                 return Err(OperateError::CommitNotTaken { source });
             }
             Err(error) if error.retry() == Retry::FindOut && tries < TRIES && !is_late(&error) => {
-                info!(
-                    "the commit call broke off, calling again: {}",
-                    chain(&error)
-                );
+                info!("the commit call broke off, calling again: {}", chain(&error));
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             }
             served => return Ok(served),
@@ -84,14 +71,11 @@ fn begin(state: &mut State, pending: &PendingCommit, begun: Status) {
 
 fn record(state: &mut State, pending: &PendingCommit, verdict: Verdict, version: &str) {
     let event = match verdict.code {
-        Code::Success => EventKind::Complete {
-            previous_version: pending.from_version.clone(),
-        },
+        Code::Success => EventKind::Complete { previous_version: pending.from_version.clone() },
         _ => EventKind::Failed,
     };
-    if let Some(commit) = state
-        .find_mut(&pending.request.operation_id)
-        .and_then(|done| done.commit.as_mut())
+    if let Some(commit) =
+        state.find_mut(&pending.request.operation_id).and_then(|done| done.commit.as_mut())
     {
         commit.status = commit
             .status

@@ -20,18 +20,8 @@ pub(super) async fn run(
     let good = verdict.code == Code::Success;
     ended(means, operation, verdict, |state| {
         // A failed attempt leaves nothing that the next one could trip over: it is to stage anew.
-        let event = if good {
-            EventKind::Installed
-        } else {
-            EventKind::Failed
-        };
-        owe(
-            state,
-            &operation.request,
-            update,
-            &operation.from_version,
-            event,
-        );
+        let event = if good { EventKind::Installed } else { EventKind::Failed };
+        owe(state, &operation.request, update, &operation.from_version, event);
         if good {
             let uptime = uptime().as_secs();
             state.pending_commit = Some(PendingCommit::new(operation, armed.boot_marker, uptime));

@@ -43,10 +43,7 @@ impl Means {
 
     /// Made when it is needed: a commit needs none, and does without the CA certificates.
     pub(super) fn nebraska(&self) -> Result<Client, OperateError> {
-        let cookies = self
-            .config
-            .cookie_enabled
-            .then(|| CookieJar::new(&self.config.cookie_path));
+        let cookies = self.config.cookie_enabled.then(|| CookieJar::new(&self.config.cookie_path));
         let settings = Settings {
             machine_id: self.machine_id.clone(),
             arch: Arch::of_this_build(),

@@ -56,29 +56,15 @@ pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<End
         .operation
         .filter(|it| it.request.operation_id == wanted && it.request.operation() == operation);
     let Some(in_flight) = asked else {
-        let done = state
-            .completed
-            .iter()
-            .any(|done| done.status.operation_id == wanted);
-        return if done {
-            Ok(Ended::Idle)
-        } else {
-            Err(OperateError::NotAsked)
-        };
+        let done = state.completed.iter().any(|done| done.status.operation_id == wanted);
+        return if done { Ok(Ended::Idle) } else { Err(OperateError::NotAsked) };
     };
     let span = request_span(&in_flight.request);
-    breathing(run(&means, &in_flight))
-        .instrument(span)
-        .await
-        .map(Ended::With)
+    breathing(run(&means, &in_flight)).instrument(span).await.map(Ended::With)
 }
 
 async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
-    info!(
-        starts = operation.starts,
-        from_version = operation.from_version,
-        "running"
-    );
+    info!(starts = operation.starts, from_version = operation.from_version, "running");
     match &operation.request.work {
         Work::Stage(update) => stage::run(means, operation, update).await,
         Work::Finalize(update) => finalize::run(means, operation, update).await,
@@ -97,10 +83,7 @@ pub async fn commit(setup: Setup) -> Result<Ended, OperateError> {
         Some(pending) => {
             let _lock = means.lock()?;
             let span = commit_span(&pending.request);
-            breathing(commit::run(&means, &pending))
-                .instrument(span)
-                .await
-                .map(Ended::With)
+            breathing(commit::run(&means, &pending)).instrument(span).await.map(Ended::With)
         }
     }
 }

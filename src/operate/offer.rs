@@ -28,21 +28,14 @@ pub(super) async fn agree(
     let client = means.nebraska()?;
     let app = app(&update.server, &update.app_id, &update.track)?;
     let known = known_offer(&means.store.read()?, operation, update);
-    let asking = Asking {
-        client,
-        app,
-        version: &operation.from_version,
-        target: &update.target_version,
-    };
+    let asking =
+        Asking { client, app, version: &operation.from_version, target: &update.target_version };
     Ok(asking.agree(known).await)
 }
 
 /// What an earlier attempt of this operation accepted, or what stands staged of the very same update.
 fn known_offer(state: &State, operation: &InFlight, update: &Update) -> Option<Offer> {
-    let staged = state
-        .staged
-        .as_ref()
-        .filter(|staged| staged.update == *update);
+    let staged = state.staged.as_ref().filter(|staged| staged.update == *update);
     operation.offer.clone().or_else(|| staged?.offer.clone())
 }
 
@@ -72,11 +65,7 @@ impl Asking<'_> {
         warn!(
             "Nebraska has an update in progress for this machine that this node does not know, reporting it failed"
         );
-        if let Err(error) = self
-            .client
-            .report(&self.app, self.version, &Event::Failed)
-            .await
-        {
+        if let Err(error) = self.client.report(&self.app, self.version, &Event::Failed).await {
             return Err(failed(format!(
                 "releasing the update in progress at Nebraska: {}",
                 chain(&error)
@@ -104,16 +93,15 @@ impl Asking<'_> {
                  version must be taken first",
                 offer.version
             ))),
-            CheckAnswer::NoUpdate => Err(failed(format!(
-                "Nebraska has no update from {} on this track",
-                self.version
-            ))),
-            CheckAnswer::InProgress => Err(failed(
-                "Nebraska has an update in progress for this machine",
-            )),
-            CheckAnswer::Later(status) => Err(failed(format!(
-                "Nebraska gives out no update now, ask again later: {status}"
-            ))),
+            CheckAnswer::NoUpdate => {
+                Err(failed(format!("Nebraska has no update from {} on this track", self.version)))
+            }
+            CheckAnswer::InProgress => {
+                Err(failed("Nebraska has an update in progress for this machine"))
+            }
+            CheckAnswer::Later(status) => {
+                Err(failed(format!("Nebraska gives out no update now, ask again later: {status}")))
+            }
             CheckAnswer::Refused(status) => Err(failed(format!("Nebraska refused: {status}"))),
         }
     }
@@ -143,11 +131,9 @@ impl Asking<'_> {
 fn pause(error: &omaha::Error, delay: Duration) -> Option<Duration> {
     match error.retry() {
         Retry::Never => None,
-        Retry::Later { after } => Some(
-            after
-                .unwrap_or_default()
-                .max(delay.mul_f64(0.5 + fastrand::f64())),
-        ),
+        Retry::Later { after } => {
+            Some(after.unwrap_or_default().max(delay.mul_f64(0.5 + fastrand::f64())))
+        }
     }
 }
 

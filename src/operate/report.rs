@@ -27,9 +27,7 @@ pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
     let client = means.nebraska()?;
     let mut held: Vec<&OwedEvent> = Vec::new();
     for event in &owed {
-        let behind = held
-            .iter()
-            .any(|it| it.server == event.server && it.app_id == event.app_id);
+        let behind = held.iter().any(|it| it.server == event.server && it.app_id == event.app_id);
         if behind || !deliver(means, &client, event).await? {
             held.push(event);
         }
@@ -72,11 +70,7 @@ async fn send(client: &Client, owed: &OwedEvent) -> Result<(), ReportError> {
 
 pub(super) fn app(server: &url::Url, app_id: &str, track: &str) -> Result<App, IdentityError> {
     let server = server.clone().try_into()?;
-    Ok(App {
-        server,
-        app_id: app_id.to_owned(),
-        track: track.to_owned(),
-    })
+    Ok(App { server, app_id: app_id.to_owned(), track: track.to_owned() })
 }
 
 fn event(kind: &EventKind) -> Result<Event, IdentityError> {
@@ -84,9 +78,9 @@ fn event(kind: &EventKind) -> Result<Event, IdentityError> {
         EventKind::DownloadStarted => Event::DownloadStarted,
         EventKind::DownloadFinished => Event::DownloadFinished,
         EventKind::Installed => Event::Installed,
-        EventKind::Complete { previous_version } => Event::Complete {
-            previous_version: previous_version.clone().try_into()?,
-        },
+        EventKind::Complete { previous_version } => {
+            Event::Complete { previous_version: previous_version.clone().try_into()? }
+        }
         EventKind::Failed => Event::Failed,
     })
 }

@@ -12,10 +12,7 @@ use crate::state::{InFlight, PendingCommit};
 
 pub(super) async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
     if operation.arming.is_none() {
-        let staged = means
-            .trident
-            .rollback_stage(means.config.stage_timeout)
-            .await;
+        let staged = means.trident.rollback_stage(means.config.stage_timeout).await;
         if let Some(verdict) = after_rollback_stage(&answer(&staged)) {
             return ended(means, operation, verdict, |_| ());
         }

@@ -34,9 +34,7 @@ pub(super) async fn run(
     match offer::agree(means, operation, update).await? {
         Err(refused) => {
             let begun = operation.offer.is_some();
-            ended(means, operation, refused, |state| {
-                fail(state, operation, update, begun)
-            })
+            ended(means, operation, refused, |state| fail(state, operation, update, begun))
         }
         Ok(offer) => stage(means, operation, update, offer).await,
     }
@@ -48,13 +46,8 @@ async fn stage(
     update: &Update,
     offer: Offer,
 ) -> Result<Code, OperateError> {
-    means
-        .store
-        .update(|state| accept(state, operation, update, &offer))?;
-    let image = Image {
-        url: offer.url.clone(),
-        sha384: offer.sha384.clone(),
-    };
+    means.store.update(|state| accept(state, operation, update, &offer))?;
+    let image = Image { url: offer.url.clone(), sha384: offer.sha384.clone() };
     let served = while_delivering(means, call(means, &image)).await;
     let mut verdict = after_stage(&answer(&served), &update.target_version);
     if semver::Version::parse(&update.target_version).is_err() {
@@ -89,26 +82,14 @@ fn accept(state: &mut State, operation: &InFlight, update: &Update, offer: &Offe
         operation.offer = Some(offer.clone());
     }
     if !known {
-        owe(
-            state,
-            &operation.request,
-            update,
-            &operation.from_version,
-            EventKind::DownloadStarted,
-        );
+        owe(state, &operation.request, update, &operation.from_version, EventKind::DownloadStarted);
     }
 }
 
 /// Only an update that was begun can fail: a server may stop a whole rollout at the first failure.
 fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
     if begun {
-        owe(
-            state,
-            &operation.request,
-            update,
-            &operation.from_version,
-            EventKind::Failed,
-        );
+        owe(state, &operation.request, update, &operation.from_version, EventKind::Failed);
     }
 }
 

@@ -19,21 +19,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn write_flushed(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(MODE)
-        .open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// Renames within one directory, and flushes that.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the place: the flushes stand around it"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the place: the flushes stand around it")]
 pub(super) fn rename_flushed(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)?;
     File::open(directory_of(to))?.sync_all()

@@ -105,9 +105,7 @@ pub struct Offer {
 
 impl std::fmt::Debug for Offer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Offer")
-            .field("version", &self.version)
-            .finish_non_exhaustive()
+        f.debug_struct("Offer").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -195,11 +193,7 @@ impl std::fmt::Debug for OwedEvent {
 
 /// The events that exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    tag = "kind"
-)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
 pub enum EventKind {
     DownloadStarted,
     DownloadFinished,
@@ -211,30 +205,20 @@ pub enum EventKind {
 impl State {
     /// The finished operation with this id.
     pub fn find(&self, operation_id: &Id) -> Option<&Completed> {
-        self.completed
-            .iter()
-            .rev()
-            .find(|done| done.status.operation_id == *operation_id)
+        self.completed.iter().rev().find(|done| done.status.operation_id == *operation_id)
     }
 
     pub fn find_mut(&mut self, operation_id: &Id) -> Option<&mut Completed> {
-        self.completed
-            .iter_mut()
-            .rev()
-            .find(|done| done.status.operation_id == *operation_id)
+        self.completed.iter_mut().rev().find(|done| done.status.operation_id == *operation_id)
     }
 
     /// Remembers a terminal status; ends the operation in flight if it is that one's.
     pub fn complete(&mut self, status: Status) {
-        if self
-            .operation
-            .as_ref()
-            .is_some_and(|it| it.request.operation_id == status.operation_id)
+        if self.operation.as_ref().is_some_and(|it| it.request.operation_id == status.operation_id)
         {
             self.operation = None;
         }
-        self.completed
-            .retain(|done| done.status.operation_id != status.operation_id);
+        self.completed.retain(|done| done.status.operation_id != status.operation_id);
         self.completed.push(Completed::new(status));
         self.forget_old();
     }
@@ -242,10 +226,7 @@ impl State {
     /// Only what is published and awaits nothing may be forgotten.
     fn forget_old(&mut self) {
         while self.completed.len() > MAX_COMPLETED {
-            let pending = self
-                .pending_commit
-                .as_ref()
-                .map(|it| it.request.operation_id.clone());
+            let pending = self.pending_commit.as_ref().map(|it| it.request.operation_id.clone());
             let old = self.completed.iter().position(|done| {
                 done.is_settled() && Some(&done.status.operation_id) != pending.as_ref()
             });
@@ -266,15 +247,7 @@ impl State {
 impl InFlight {
     pub fn new(request: Request, from_version: String, started: Utc) -> Self {
         let (offer, arming, unknown) = (None, None, Unknown::new());
-        Self {
-            request,
-            from_version,
-            started,
-            starts: 0,
-            offer,
-            arming,
-            unknown,
-        }
+        Self { request, from_version, started, starts: 0, offer, arming, unknown }
     }
 
     /// The `InProgress` status that stands on the Node while it runs.
@@ -292,12 +265,7 @@ impl InFlight {
 
 impl Staged {
     pub fn new(node_update_id: Id, update: Update, offer: Option<Offer>) -> Self {
-        Self {
-            node_update_id,
-            update,
-            offer,
-            unknown: Unknown::new(),
-        }
+        Self { node_update_id, update, offer, unknown: Unknown::new() }
     }
 }
 
@@ -315,12 +283,7 @@ impl PendingCommit {
 
 impl Completed {
     pub fn new(status: Status) -> Self {
-        Self {
-            status,
-            published: false,
-            commit: None,
-            unknown: Unknown::new(),
-        }
+        Self { status, published: false, commit: None, unknown: Unknown::new() }
     }
 
     /// Nothing of it is left to publish.
@@ -332,10 +295,6 @@ impl Completed {
 
 impl CommitRecord {
     pub fn new(status: Status) -> Self {
-        Self {
-            status,
-            announced: false,
-            published: false,
-        }
+        Self { status, announced: false, published: false }
     }
 }

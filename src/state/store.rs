@@ -47,10 +47,7 @@ enum Unusable {
 impl Store {
     /// `machine_id`: as `/etc/machine-id` has it; the file of another machine is set aside.
     pub fn new(path: &Path, machine_id: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            machine: hex(&Sha256::digest(machine_id.as_bytes())),
-        }
+        Self { path: path.to_owned(), machine: hex(&Sha256::digest(machine_id.as_bytes())) }
     }
 
     /// The state as it was last written. A file that cannot be used is set aside, and counts as none.
@@ -91,32 +88,23 @@ impl Store {
 
     /// `None`: another operation holds it.
     pub fn lock_operation(&self) -> Result<Option<OperationLock>, StoreError> {
-        Ok(self
-            .lock("operation", Wait::No)?
-            .map(|file| OperationLock { _file: file }))
+        Ok(self.lock("operation", Wait::No)?.map(|file| OperationLock { _file: file }))
     }
 
     /// `None`: another process delivers events.
     pub fn lock_report(&self) -> Result<Option<OperationLock>, StoreError> {
-        Ok(self
-            .lock("report", Wait::No)?
-            .map(|file| OperationLock { _file: file }))
+        Ok(self.lock("report", Wait::No)?.map(|file| OperationLock { _file: file }))
     }
 
     fn bytes(&self) -> Result<Vec<u8>, StoreError> {
-        let failed = |source| StoreError::Read {
-            path: self.path.clone(),
-            source,
-        };
+        let failed = |source| StoreError::Read { path: self.path.clone(), source };
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(failed(source)),
         };
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
     }
 
@@ -141,37 +129,25 @@ impl Store {
         };
         let aside = self.path.with_added_extension(format!("{kind}-{suffix}"));
         error!(kept = %aside.display(), "the state file cannot be used, going on without it: {}", reason);
-        file::rename_flushed(&self.path, &aside).map_err(|source| StoreError::Write {
-            path: self.path.clone(),
-            source,
-        })
+        file::rename_flushed(&self.path, &aside)
+            .map_err(|source| StoreError::Write { path: self.path.clone(), source })
     }
 
     fn write(&self, state: &State) -> Result<(), StoreError> {
         let bytes =
             serde_json::to_vec_pretty(state).map_err(|source| StoreError::Render { source })?;
-        file::replace(&self.path, &bytes).map_err(|source| StoreError::Write {
-            path: self.path.clone(),
-            source,
-        })
+        file::replace(&self.path, &bytes)
+            .map_err(|source| StoreError::Write { path: self.path.clone(), source })
     }
 
     fn lock(&self, name: &str, wait: Wait) -> Result<Option<File>, StoreError> {
         let path = self.path.with_added_extension(name);
-        let failed = |source| StoreError::Lock {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| StoreError::Lock { path: path.clone(), source };
         if let Some(directory) = self.path.parent() {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
         let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path);
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(failed)?;
         match wait {
             Wait::Yes => file.lock().map_err(failed)?,

@@ -21,9 +21,8 @@ fn rollback() -> Request {
 /// Everything in the directory but the lock.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| !name.ends_with(".lock"));
     names.sort();
     names
@@ -38,10 +37,7 @@ fn what_was_written_is_read_and_only_by_its_owner() {
         .update(|state| state.operation = Some(InFlight::new(rollback(), "1".into(), Utc::now())))
         .unwrap();
     assert_eq!(store.read().unwrap().operation.unwrap().request, rollback());
-    let mode = std::fs::metadata(directory.path().join("state.json"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = std::fs::metadata(directory.path().join("state.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(names(directory.path()), ["state.json"]);
 }
@@ -55,15 +51,7 @@ fn an_unchanged_state_is_not_written() {
 
 #[test]
 fn garbage_is_set_aside_once_and_never_deleted() {
-    let garbage = [
-        "",
-        "null",
-        "[]",
-        "{",
-        "\0\0\0\0",
-        "{\"completed\":7}",
-        "{\"operation\":{}}",
-    ];
+    let garbage = ["", "null", "[]", "{", "\0\0\0\0", "{\"completed\":7}", "{\"operation\":{}}"];
     for text in garbage {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
@@ -76,19 +64,14 @@ fn garbage_is_set_aside_once_and_never_deleted() {
         let names = names(directory.path());
         assert_eq!(names.len(), 1, "{text:?} {names:?}");
         assert!(names[0].starts_with("state.json.unreadable-"));
-        assert_eq!(
-            std::fs::read(directory.path().join(&names[0])).unwrap(),
-            text.as_bytes()
-        );
+        assert_eq!(std::fs::read(directory.path().join(&names[0])).unwrap(), text.as_bytes());
     }
 }
 
 #[test]
 fn a_file_from_another_machine_is_not_obeyed() {
     let directory = tempfile::tempdir().unwrap();
-    store(directory.path())
-        .update(|state| state.complete(status(1)))
-        .unwrap();
+    store(directory.path()).update(|state| state.complete(status(1))).unwrap();
     let other = Store::new(&directory.path().join("state.json"), "machine-2");
     assert_eq!(other.read().unwrap(), State::default());
     assert!(names(directory.path())[0].starts_with("state.json.foreign-"));
@@ -99,15 +82,10 @@ fn fields_of_a_newer_agent_survive() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.json");
     file::replace(&path, br#"{"version":9,"soon":{"a":1},"completed":[]}"#).unwrap();
-    store(directory.path())
-        .update(|state| state.complete(status(1)))
-        .unwrap();
+    store(directory.path()).update(|state| state.complete(status(1))).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (&value["soon"]["a"], &value["version"]),
-        (&1.into(), &9.into())
-    );
+    assert_eq!((&value["soon"]["a"], &value["version"]), (&1.into(), &9.into()));
 }
 
 #[test]
@@ -119,10 +97,7 @@ fn memory_is_bounded_and_keeps_what_is_not_published() {
         state.completed.last_mut().unwrap().published = true;
     }
     assert_eq!(state.completed.len(), 32);
-    assert_eq!(
-        state.completed[0].status.operation_id,
-        status(1).operation_id
-    );
+    assert_eq!(state.completed[0].status.operation_id, status(1).operation_id);
 }
 
 #[test]

@@ -28,11 +28,7 @@ impl Systemd {
             Ok(opened) => opened.map_err(|source| SystemdError::Connect { source })?,
             Err(_elapsed) => return Err(SystemdError::ConnectTimedOut { after: DEADLINE }),
         };
-        call(
-            "subscribing to systemd's signals",
-            systemd.manager.subscribe(),
-        )
-        .await?;
+        call("subscribing to systemd's signals", systemd.manager.subscribe()).await?;
         Ok(systemd)
     }
 
@@ -46,11 +42,7 @@ impl Systemd {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        Ok(Self {
-            connection,
-            manager,
-            login,
-        })
+        Ok(Self { connection, manager, login })
     }
 }
 
@@ -59,8 +51,5 @@ pub(super) async fn call<T>(
     what: impl Into<String>,
     answer: impl Future<Output = zbus::Result<T>>,
 ) -> Result<T, SystemdError> {
-    answer.await.map_err(|source| SystemdError::Call {
-        what: what.into(),
-        source,
-    })
+    answer.await.map_err(|source| SystemdError::Call { what: what.into(), source })
 }

@@ -3,10 +3,8 @@ use super::error::name;
 use super::{Systemd, SystemdError};
 
 /// Nobody provides logind's name on the bus.
-const NO_LOGIND: [&str; 2] = [
-    "org.freedesktop.DBus.Error.ServiceUnknown",
-    "org.freedesktop.DBus.Error.NameHasNoOwner",
-];
+const NO_LOGIND: [&str; 2] =
+    ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 
 impl Systemd {
     /// Asks for the reboot: through logind, so that delay inhibitors such as kubelet's graceful shutdown
@@ -20,12 +18,8 @@ impl Systemd {
                 if name(&source).is_some_and(|name| NO_LOGIND.contains(&name)) =>
             {
                 let target = "reboot.target".to_owned();
-                let started = self
-                    .manager
-                    .start_unit(target, "replace-irreversibly".to_owned());
-                call("asking systemd for the reboot", started)
-                    .await
-                    .map(drop)
+                let started = self.manager.start_unit(target, "replace-irreversibly".to_owned());
+                call("asking systemd for the reboot", started).await.map(drop)
             }
             asked => asked,
         }
@@ -41,9 +35,7 @@ impl Systemd {
             return Ok(true);
         }
         let preparing = self.login.preparing_for_shutdown();
-        Ok(call("asking logind whether it shuts down", preparing)
-            .await
-            .unwrap_or(false))
+        Ok(call("asking logind whether it shuts down", preparing).await.unwrap_or(false))
     }
 
     /// Who blocks a shutdown: "who (why)" of each block inhibitor.

@@ -25,10 +25,7 @@ impl Notifier {
 
     /// The line in `systemctl status`; sent only when it changed.
     pub fn status(&mut self, status: &str) {
-        let line: String = status
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let line: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if line != self.status {
             send(&[NotifyState::Status(line.clone())]);
             self.status = line;

@@ -29,10 +29,7 @@ async fn follow_once(prefix: &str, notify: &Notify, failures: &mut u32) -> Strin
         let systemd = Systemd::connect().await?;
         let what = || "following systemd's jobs".to_owned();
         let stream = systemd.manager.receive_job_removed().await;
-        let stream = stream.map_err(|source| SystemdError::Call {
-            what: what(),
-            source,
-        })?;
+        let stream = stream.map_err(|source| SystemdError::Call { what: what(), source })?;
         Ok::<_, SystemdError>((systemd, stream))
     };
     let (_systemd, mut jobs) = match streamed.await {

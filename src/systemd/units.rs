@@ -46,12 +46,7 @@ impl Systemd {
             }
             Err(error) => return Err(error),
         };
-        self.state_at(path)
-            .await
-            .map_err(|source| SystemdError::Call {
-                what: what(),
-                source,
-            })
+        self.state_at(path).await.map_err(|source| SystemdError::Call { what: what(), source })
     }
 
     async fn state_at(&self, path: OwnedObjectPath) -> zbus::Result<UnitState> {
@@ -88,17 +83,11 @@ impl Systemd {
         let properties = vec![
             property("Description", Variant::from(unit.description.as_str())),
             property("ExecStartEx", Variant::from(vec![command(unit)])),
-            property(
-                "TimeoutStartUSec",
-                Variant::from(microseconds(unit.start_timeout)),
-            ),
+            property("TimeoutStartUSec", Variant::from(microseconds(unit.start_timeout))),
         ];
-        let properties = properties
-            .into_iter()
-            .collect::<zbus::Result<Vec<_>>>()
-            .map_err(|source| SystemdError::Call {
-                what: format!("preparing {}", unit.name),
-                source,
+        let properties =
+            properties.into_iter().collect::<zbus::Result<Vec<_>>>().map_err(|source| {
+                SystemdError::Call { what: format!("preparing {}", unit.name), source }
             })?;
         let started = self.manager.start_transient_unit(
             unit.name.clone(),
@@ -106,9 +95,7 @@ impl Systemd {
             properties,
             Vec::new(),
         );
-        call(format!("starting {}", unit.name), started)
-            .await
-            .map(drop)
+        call(format!("starting {}", unit.name), started).await.map(drop)
     }
 
     /// Starts a unit that is installed, and does not wait for it.
@@ -116,9 +103,7 @@ impl Systemd {
     /// # Errors
     /// systemd's own.
     pub async fn start(&self, unit: &str) -> Result<(), SystemdError> {
-        let started = self
-            .manager
-            .start_unit(unit.to_owned(), "replace".to_owned());
+        let started = self.manager.start_unit(unit.to_owned(), "replace".to_owned());
         call(format!("starting {unit}"), started).await.map(drop)
     }
 
@@ -140,9 +125,7 @@ impl Systemd {
     /// # Errors
     /// systemd's own.
     pub async fn clear_finished(&self, patterns: &[String]) -> Result<(), SystemdError> {
-        let listed = self
-            .manager
-            .list_units_by_patterns(Vec::new(), patterns.to_vec());
+        let listed = self.manager.list_units_by_patterns(Vec::new(), patterns.to_vec());
         for unit in call("listing finished operations", listed).await? {
             let (unit, active, sub) = (unit.0, unit.3, unit.4);
             match (active.as_str(), sub.as_str()) {
@@ -163,20 +146,14 @@ impl Systemd {
     /// systemd's own.
     pub async fn jobs(&self) -> Result<Vec<String>, SystemdError> {
         let jobs = call("listing jobs", self.manager.list_jobs()).await?;
-        Ok(jobs
-            .into_iter()
-            .map(|job| format!("{} ({} {})", job.1, job.2, job.3))
-            .collect())
+        Ok(jobs.into_iter().map(|job| format!("{} ({} {})", job.1, job.2, job.3)).collect())
     }
 
     /// An operation without its sandbox is not started.
     async fn check_confined(&self, unit: &Transient) -> Result<(), SystemdError> {
         let directories = call("reading the unit directories", self.manager.unit_path()).await?;
         for drop_in in &unit.drop_ins {
-            if !directories
-                .iter()
-                .any(|directory| Path::new(directory).join(drop_in).exists())
-            {
+            if !directories.iter().any(|directory| Path::new(directory).join(drop_in).exists()) {
                 let (unit, drop_in) = (unit.name.clone(), drop_in.clone());
                 return Err(SystemdError::NotConfined { unit, drop_in });
             }
@@ -191,11 +168,7 @@ fn property(name: &str, value: Variant<'_>) -> zbus::Result<(String, OwnedVarian
 
 fn command(unit: &Transient) -> (String, Vec<String>, Vec<String>) {
     let arguments = std::iter::once(unit.program.clone()).chain(unit.arguments.iter().cloned());
-    (
-        unit.program.clone(),
-        arguments.collect(),
-        vec!["no-env-expand".to_owned()],
-    )
+    (unit.program.clone(), arguments.collect(), vec!["no-env-expand".to_owned()])
 }
 
 fn microseconds(duration: Duration) -> u64 {

@@ -56,15 +56,11 @@ impl Call<'_> {
         match self {
             Call::Stage(image) => update(channel).update_stage(stage_request(image)).await,
             Call::Finalize => {
-                update(channel)
-                    .update_finalize(FinalizeUpdateRequest { reboot: ours() })
-                    .await
+                update(channel).update_finalize(FinalizeUpdateRequest { reboot: ours() }).await
             }
             Call::RollbackStage => {
                 let kind = ManualRollbackKind::AbRollbackRequested.into();
-                rollback(channel)
-                    .rollback_stage(RollbackStageRequest { kind })
-                    .await
+                rollback(channel).rollback_stage(RollbackStageRequest { kind }).await
             }
             Call::RollbackFinalize => {
                 rollback(channel)
@@ -92,17 +88,11 @@ fn rollback(channel: Channel) -> RollbackServiceClient<Channel> {
 /// The host configuration is a YAML document, and JSON is YAML.
 fn stage_request(image: &Image) -> StageUpdateRequest {
     let image = serde_json::json!({ "image": { "url": image.url, "sha384": image.sha384 } });
-    StageUpdateRequest {
-        config: Some(HostConfiguration {
-            config: image.to_string(),
-        }),
-    }
+    StageUpdateRequest { config: Some(HostConfiguration { config: image.to_string() }) }
 }
 
 fn ours() -> Option<RebootManagement> {
-    Some(RebootManagement {
-        handling: RebootHandling::CallerHandlesReboot.into(),
-    })
+    Some(RebootManagement { handling: RebootHandling::CallerHandlesReboot.into() })
 }
 
 /// Opens a connection of its own for one attempt.
@@ -153,10 +143,7 @@ async fn read_through(what: &'static str, taken: Taken) -> Result<Completed, Err
             // A part that we do not know arrives as none.
             Some(Part::Started(_)) | None => {}
         }
-        next = rest
-            .message()
-            .await
-            .map_err(|status| ended(what, status, true))?;
+        next = rest.message().await.map_err(|status| ended(what, status, true))?;
     }
     Err(Error::NoAnswer { what })
 }
@@ -167,14 +154,8 @@ mod tests {
 
     #[test]
     fn hostile_values_stay_values_in_the_configuration() {
-        let image = Image {
-            url: "https://h/\"}\n- evil: é".into(),
-            sha384: "ab".into(),
-        };
-        let config = stage_request(&image)
-            .config
-            .expect("a configuration")
-            .config;
+        let image = Image { url: "https://h/\"}\n- evil: é".into(), sha384: "ab".into() };
+        let config = stage_request(&image).config.expect("a configuration").config;
         let parsed: serde_json::Value = serde_json::from_str(&config).expect("JSON");
         assert_eq!(parsed["image"]["url"], image.url);
         assert_eq!(parsed.as_object().map(serde_json::Map::len), Some(1));

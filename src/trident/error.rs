@@ -113,11 +113,7 @@ pub struct Location {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "tridentd reports {}/{}: {}",
-            self.kind, self.subkind, self.message
-        )
+        write!(f, "tridentd reports {}/{}: {}", self.kind, self.subkind, self.message)
     }
 }
 
@@ -148,9 +144,5 @@ impl Error {
 }
 
 fn when(started: bool) -> &'static str {
-    if started {
-        "after it had begun to answer"
-    } else {
-        "before it began to answer"
-    }
+    if started { "after it had begun to answer" } else { "before it began to answer" }
 }

@@ -64,10 +64,7 @@ pub struct Image {
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = redact::origin(&self.url);
-        f.debug_struct("Image")
-            .field("url", &url)
-            .field("sha384", &self.sha384)
-            .finish()
+        f.debug_struct("Image").field("url", &url).field("sha384", &self.sha384).finish()
     }
 }
 
@@ -80,13 +77,9 @@ pub struct Trident {
 impl Trident {
     /// Addresses the daemon at `unix:///absolute/path`; nothing is opened before the first call.
     pub fn connect(socket_uri: &str) -> Result<Trident, Error> {
-        let bad = |reason| Error::BadSocket {
-            socket: redact::origin(socket_uri),
-            reason,
-        };
-        let path = socket_uri
-            .strip_prefix("unix://")
-            .ok_or_else(|| bad("not a unix:// address"))?;
+        let bad = |reason| Error::BadSocket { socket: redact::origin(socket_uri), reason };
+        let path =
+            socket_uri.strip_prefix("unix://").ok_or_else(|| bad("not a unix:// address"))?;
         if !path.starts_with('/') || path == "/" {
             return Err(bad("not an absolute path after unix://"));
         }
@@ -130,10 +123,7 @@ impl Trident {
         let answer = patiently(what, QUESTION_LIMIT, || self.ask_state(what)).await;
         match answer {
             Ok(state) => Ok(Some(state)),
-            Err(Error::Status {
-                code: Code::Unimplemented,
-                ..
-            }) => Ok(None),
+            Err(Error::Status { code: Code::Unimplemented, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -150,9 +140,7 @@ impl Trident {
 
     async fn ask_state(&self, what: &'static str) -> Result<ServicingState, NotServed> {
         let mut client = StatusServiceClient::new(self.open().await?);
-        let answer = client
-            .get_servicing_state(GetServicingStateRequest {})
-            .await;
+        let answer = client.get_servicing_state(GetServicingStateRequest {}).await;
         let answer = answer.map_err(|status| NotServed::from_status(what, status))?;
         Ok(ServicingState::from_wire(answer.into_inner().state()))
     }
@@ -202,13 +190,7 @@ mod tests {
 
     #[test]
     fn an_image_prints_its_origin_only() {
-        let image = Image {
-            url: "https://u:p@h/x.cosi?sig=s".into(),
-            sha384: "ab".into(),
-        };
-        assert_eq!(
-            format!("{image:?}"),
-            r#"Image { url: "https://h", sha384: "ab" }"#
-        );
+        let image = Image { url: "https://u:p@h/x.cosi?sig=s".into(), sha384: "ab".into() };
+        assert_eq!(format!("{image:?}"), r#"Image { url: "https://h", sha384: "ab" }"#);
     }
 }

@@ -137,22 +137,13 @@ fn failure(what: &'static str, error: Option<TridentError>) -> Failure {
         Ok(TridentErrorKind::Unspecified) | Err(_) => UNKNOWN.to_owned(),
         Ok(kind) => kind.as_str_name().to_owned(),
     };
-    let subkind = if error.subkind.is_empty() {
-        UNKNOWN.to_owned()
-    } else {
-        redact::text(&error.subkind)
-    };
-    let location = error.location.as_ref().map(|location| Location {
-        path: redact::text(&location.path),
-        line: location.line,
-    });
-    Failure {
-        what,
-        kind,
-        subkind,
-        message: message(&error),
-        location,
-    }
+    let subkind =
+        if error.subkind.is_empty() { UNKNOWN.to_owned() } else { redact::text(&error.subkind) };
+    let location = error
+        .location
+        .as_ref()
+        .map(|location| Location { path: redact::text(&location.path), line: location.line });
+    Failure { what, kind, subkind, message: message(&error), location }
 }
 
 /// The short text and the detailed one, each once.
@@ -195,11 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn failed(error: Option<TridentError>) -> Failure {
-        let completed = Completed {
-            status: 2,
-            error,
-            ..Completed::default()
-        };
+        let completed = Completed { status: 2, error, ..Completed::default() };
         match read("testing", completed) {
             Err(Error::Failed(failure)) => failure,
             other => panic!("not a failure: {other:?}"),
@@ -209,18 +196,9 @@ mod tests {
     #[test]
     fn a_failure_without_a_structured_error_is_unknown() {
         let failure = failed(None);
-        assert_eq!(
-            (failure.kind.as_str(), failure.subkind.as_str()),
-            ("unknown", "unknown")
-        );
-        let failure = failed(Some(TridentError {
-            kind: 99,
-            ..TridentError::default()
-        }));
-        assert_eq!(
-            (failure.kind.as_str(), failure.subkind.as_str()),
-            ("unknown", "unknown")
-        );
+        assert_eq!((failure.kind.as_str(), failure.subkind.as_str()), ("unknown", "unknown"));
+        let failure = failed(Some(TridentError { kind: 99, ..TridentError::default() }));
+        assert_eq!((failure.kind.as_str(), failure.subkind.as_str()), ("unknown", "unknown"));
     }
 
     #[test]
@@ -230,31 +208,19 @@ mod tests {
             subkind: "ab-update-reboot-check".into(),
             message: "wrong volume".into(),
             error_message: "booted B".into(),
-            location: Some(v1::FileLocation {
-                path: "src/x.rs".into(),
-                line: 7,
-            }),
+            location: Some(v1::FileLocation { path: "src/x.rs".into(), line: 7 }),
         }));
         assert_eq!(failure.kind, "SERVICING_ERROR");
         assert_eq!(failure.subkind, "ab-update-reboot-check");
         assert_eq!(failure.message, "wrong volume: booted B");
-        assert_eq!(
-            failure.location,
-            Some(Location {
-                path: "src/x.rs".into(),
-                line: 7
-            })
-        );
+        assert_eq!(failure.location, Some(Location { path: "src/x.rs".into(), line: 7 }));
     }
 
     #[test]
     fn texts_that_repeat_each_other_are_said_once() {
-        for (short, long, said) in [
-            ("a", "a: b", "a: b"),
-            ("a: b", "b", "a: b"),
-            ("", "b", "b"),
-            ("a", "", "a"),
-        ] {
+        for (short, long, said) in
+            [("a", "a: b", "a: b"), ("a: b", "b", "a: b"), ("", "b", "b"), ("a", "", "a")]
+        {
             let error = TridentError {
                 message: short.into(),
                 error_message: long.into(),
@@ -266,10 +232,7 @@ mod tests {
 
     #[test]
     fn an_unspecified_status_is_no_success() {
-        assert!(matches!(
-            read("testing", Completed::default()),
-            Err(Error::Failed(_))
-        ));
+        assert!(matches!(read("testing", Completed::default()), Err(Error::Failed(_))));
     }
 
     proptest! {

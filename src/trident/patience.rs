@@ -32,19 +32,10 @@ impl NotServed {
 /// The error that ends a call with `status`; `started` when messages had come before it.
 pub(super) fn ended(what: &'static str, status: Status, started: bool) -> Error {
     if is_transport(&status) {
-        return Error::Broken {
-            what,
-            started,
-            source: Box::new(status),
-        };
+        return Error::Broken { what, started, source: Box::new(status) };
     }
     let message = redact::text(status.message());
-    Error::Status {
-        what,
-        code: status.code(),
-        message,
-        started,
-    }
+    Error::Status { what, code: status.code(), message, started }
 }
 
 /// Only a status that our own side made up has a source; one that the daemon sent has none.
@@ -64,12 +55,9 @@ where
     // Cancelled by the limit: a question leaves nothing behind.
     match tokio::time::timeout(limit, attempt()).await {
         Err(_elapsed) => Err(Error::TimedOut { what, after: limit }),
-        Ok(Err(NotServed::Refused(source))) => Err(Error::Unreachable {
-            what,
-            after: limit,
-            tries: 1,
-            source,
-        }),
+        Ok(Err(NotServed::Refused(source))) => {
+            Err(Error::Unreachable { what, after: limit, tries: 1, source })
+        }
         Ok(Err(NotServed::Ended(error))) => Err(error),
         Ok(Ok(value)) => Ok(value),
     }
@@ -109,12 +97,7 @@ where
         }
         let next = Instant::now() + backoff.wait();
         if next >= until {
-            return Err(Error::Unreachable {
-                what,
-                after: limit,
-                tries,
-                source,
-            });
+            return Err(Error::Unreachable { what, after: limit, tries, source });
         }
         sleep_until(next).await;
     }

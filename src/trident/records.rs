@@ -34,8 +34,5 @@ pub(super) fn forward(log: &Log) {
 
 fn place(log: &Log) -> (Option<String>, Option<u32>) {
     let location = log.location.as_ref();
-    (
-        location.map(|at| redact::text(&at.path)),
-        location.map(|at| at.line),
-    )
+    (location.map(|at| redact::text(&at.path)), location.map(|at| at.line))
 }

@@ -60,10 +60,7 @@ fn hide(token: &str) -> String {
 
 /// Cuts on a character boundary.
 fn cut(out: &mut String) {
-    let at = (0..=TEXT_LIMIT)
-        .rev()
-        .find(|&at| out.is_char_boundary(at))
-        .unwrap_or(0);
+    let at = (0..=TEXT_LIMIT).rev().find(|&at| out.is_char_boundary(at)).unwrap_or(0);
     out.truncate(at);
 }
 
@@ -86,14 +83,8 @@ mod tests {
     #[test]
     fn credentials_and_queries_are_hidden_and_the_rest_is_kept() {
         for (raw, shown) in [
-            (
-                "get https://h/a?sig=x failed",
-                "get https://h/a?[hidden] failed",
-            ),
-            (
-                "\"https://u:p@h:1/a?sig=x\", then",
-                "\"https://[hidden]@h:1/a?[hidden]\", then",
-            ),
+            ("get https://h/a?sig=x failed", "get https://h/a?[hidden] failed"),
+            ("\"https://u:p@h:1/a?sig=x\", then", "\"https://[hidden]@h:1/a?[hidden]\", then"),
             ("url=oci://h/a#frag", "url=oci://h/a?[hidden]"),
             ("https://h/a:1 (b)", "https://h/a:1 (b)"),
             ("a://b?c://u:p@d", "a://b?[hidden]"),

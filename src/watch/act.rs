@@ -38,10 +38,7 @@ impl Watcher {
         match act {
             Act::Accept(operation) => {
                 let _span = request_span(&operation.request).entered();
-                info!(
-                    from_version = operation.from_version,
-                    "accepted the request"
-                );
+                info!(from_version = operation.from_version, "accepted the request");
                 self.store.update(|state| accept(state, *operation))?;
             }
             Act::Withdraw => {
@@ -54,11 +51,7 @@ impl Watcher {
             }
             Act::Refuse { digest, status } => {
                 log_outcome(&status);
-                let refused = Refused {
-                    digest,
-                    status: *status,
-                    published: false,
-                };
+                let refused = Refused { digest, status: *status, published: false };
                 self.store.update(|state| state.refused = Some(refused))?;
             }
             Act::Adopt { status, commit } => {
@@ -66,8 +59,7 @@ impl Watcher {
                 warn!(
                     "the state file does not know this operation, taking the Node's word for its outcome"
                 );
-                self.store
-                    .update(|state| adopt(state, *status, commit.map(|commit| *commit)))?;
+                self.store.update(|state| adopt(state, *status, commit.map(|commit| *commit)))?;
             }
             Act::Recover(recovery) => self.recover(*recovery)?,
             Act::Announce(status) => {
@@ -89,9 +81,7 @@ impl Watcher {
         let from = recovery.status.from_version.clone().unwrap_or_default();
         let mut operation = InFlight::new(recovery.request, from, recovery.status.started_utc);
         operation.starts = 1;
-        operation.arming = Some(Arming {
-            boot_marker: LOST_BOOT.to_owned(),
-        });
+        operation.arming = Some(Arming { boot_marker: LOST_BOOT.to_owned() });
         self.store.update(|state| {
             if recovery.on_target {
                 state.pending_commit =
@@ -115,9 +105,7 @@ impl Watcher {
             return Ok(true);
         };
         let span = request_span(&request);
-        self.start_unit(&request, starts, resumed)
-            .instrument(span)
-            .await
+        self.start_unit(&request, starts, resumed).instrument(span).await
     }
 
     async fn start_unit(
@@ -180,23 +168,13 @@ impl Watcher {
         self.acted.close(Some(AGAIN));
         match asked {
             Ok(()) => {
-                info!(
-                    message_id = message_id::REBOOT_ASKED,
-                    "asked for the reboot"
-                );
+                info!(message_id = message_id::REBOOT_ASKED, "asked for the reboot");
                 Ok(true)
             }
             Err(refused) => {
-                let held = systemd
-                    .shutdown_inhibitors()
-                    .await
-                    .unwrap_or_default()
-                    .join(", ");
+                let held = systemd.shutdown_inhibitors().await.unwrap_or_default().join(", ");
                 let reason = chain(&refused);
-                error!(
-                    held_by = held,
-                    "the reboot was refused, asking again: {}", reason
-                );
+                error!(held_by = held, "the reboot was refused, asking again: {}", reason);
                 let message = match held.is_empty() {
                     true => {
                         format!("the boot is armed; the reboot was refused, asking again: {reason}")
@@ -205,8 +183,7 @@ impl Watcher {
                         format!("the boot is armed; the reboot is held by {held}, asking again")
                     }
                 };
-                self.store
-                    .update(|state| remark(state, pending, &message))?;
+                self.store.update(|state| remark(state, pending, &message))?;
                 Ok(true)
             }
         }
@@ -262,11 +239,7 @@ fn withdraw(state: &mut State) {
 fn adopt(state: &mut State, status: Status, commit: Option<Status>) {
     let mut done = Completed::new(status);
     done.published = true;
-    done.commit = commit.map(|status| CommitRecord {
-        announced: true,
-        published: true,
-        status,
-    });
+    done.commit = commit.map(|status| CommitRecord { announced: true, published: true, status });
     state.completed.push(done);
 }
 

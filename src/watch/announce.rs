@@ -12,10 +12,9 @@ impl Watcher {
             (_, Some(trouble)) => format!("API server: {trouble}"),
             (Seen::Unknown, None) => "waiting for the Node".to_owned(),
             (Seen::Gone, None) => "the Node does not exist".to_owned(),
-            (Seen::Node(_), None) => format!(
-                "watching Node {}",
-                self.api.as_ref().map_or("", |api| api.name())
-            ),
+            (Seen::Node(_), None) => {
+                format!("watching Node {}", self.api.as_ref().map_or("", |api| api.name()))
+            }
         };
         let unsaid = match self.said.failures() {
             0 => String::new(),
@@ -26,25 +25,16 @@ impl Watcher {
 }
 
 fn doing(look: &Look) -> String {
-    let State {
-        operation,
-        pending_commit,
-        ..
-    } = &look.state;
+    let State { operation, pending_commit, .. } = &look.state;
     match (operation, pending_commit) {
         _ if look.is_shutting_down() => "the host is shutting down".to_owned(),
         (Some(operation), _) => {
-            let (name, id) = (
-                operation.request.operation().name(),
-                &operation.request.operation_id,
-            );
+            let (name, id) =
+                (operation.request.operation().name(), &operation.request.operation_id);
             format!("{name} {id} is running (start {})", operation.starts)
         }
         (None, Some(pending)) => {
-            let (name, id) = (
-                pending.request.operation().name(),
-                &pending.request.operation_id,
-            );
+            let (name, id) = (pending.request.operation().name(), &pending.request.operation_id);
             format!("{name} {id} awaits its reboot or commit")
         }
         (None, None) => "idle".to_owned(),

@@ -21,10 +21,7 @@ pub enum WatchError {
     #[error(transparent)]
     Identity(#[from] IdentityError),
     #[error("cannot leave the environment for the other units in {path}")]
-    Export {
-        path: &'static str,
-        source: std::io::Error,
-    },
+    Export { path: &'static str, source: std::io::Error },
     #[error("cannot wait for signals")]
     Signal { source: std::io::Error },
     #[error("the Node does not exist")]

@@ -40,16 +40,7 @@ impl Feed {
         reconnect: Arc<Notify>,
     ) -> (Self, watch::Receiver<News>) {
         let (news, receiver) = watch::channel(News::default());
-        (
-            Self {
-                config,
-                host,
-                news,
-                reconnect,
-                failures: 0,
-            },
-            receiver,
-        )
+        (Self { config, host, news, reconnect, failures: 0 }, receiver)
     }
 
     /// For ever: an API server that is away looks like one that comes back.
@@ -80,17 +71,11 @@ impl Feed {
     }
 
     async fn try_connect(&mut self) -> Result<NodeApi, (String, Option<Duration>)> {
-        let hostname = self
-            .host
-            .hostname()
-            .map_err(|error| (chain(&error), None))?;
-        let name = node_name(&self.config.kubernetes.node_name, &hostname)
+        let name = node_name(&self.config.kubernetes.node_name, &self.host.hostname())
             .map_err(|error| (chain(&error), None))?;
         let failed = |error: KubeError| (chain(&error), retry_after(&error));
         let machine = self.host.product_uuid();
-        let api = NodeApi::new(&self.config.kubernetes, &name, machine)
-            .await
-            .map_err(failed)?;
+        let api = NodeApi::new(&self.config.kubernetes, &name, machine).await.map_err(failed)?;
         let seen = api.get().await.map_err(failed)?;
         self.tell(Some(&api), seen);
         Ok(api)

@@ -60,9 +60,7 @@ mod tests {
 
     #[test]
     fn doubles_and_is_capped() {
-        let intervals: Vec<_> = (0..7)
-            .map(|failures| interval(failures).as_secs())
-            .collect();
+        let intervals: Vec<_> = (0..7).map(|failures| interval(failures).as_secs()).collect();
         assert_eq!(intervals, [2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(interval(u32::MAX), LONGEST);
     }

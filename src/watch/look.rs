@@ -77,11 +77,7 @@ impl Watcher {
             unit,
             commit_unit,
             report_unit,
-            boot: Boot {
-                id: self.boot_id.clone(),
-                uptime: uptime(),
-                shutting_down,
-            },
+            boot: Boot { id: self.boot_id.clone(), uptime: uptime(), shutting_down },
             version: self.host.version(&self.config.current_version).ok(),
             limits: Limits {
                 publish_wait: self.config.publish_max_wait,
@@ -112,13 +108,8 @@ impl Watcher {
 /// How long ago the Node was last told `InProgress`; a clock that jumped back counts as long ago.
 fn since_said(annotations: &Annotations) -> Duration {
     let said = [&annotations.status, &annotations.commit_status];
-    let in_progress = said
-        .into_iter()
-        .flatten()
-        .filter(|status| status.code == Code::InProgress);
-    let last = in_progress
-        .map(|status| status.last_updated_utc.second())
-        .max();
+    let in_progress = said.into_iter().flatten().filter(|status| status.code == Code::InProgress);
+    let last = in_progress.map(|status| status.last_updated_utc.second()).max();
     let ago = last.map_or(i64::MAX, |last| Utc::now().second().saturating_sub(last));
     u64::try_from(ago).map_or(Duration::MAX, Duration::from_secs)
 }
@@ -150,10 +141,7 @@ fn asked(node: &Node, config: &Config) -> Asked {
         Ok(request) => {
             let server = request.work.update().map(|update| &update.server);
             let server_allowed = server.is_none_or(|server| config.allowed_servers.allows(server));
-            Asked::Request {
-                request,
-                server_allowed,
-            }
+            Asked::Request { request, server_allowed }
         }
         Err(broken) => {
             let digest = Sha256::digest(text.as_bytes());
@@ -166,7 +154,5 @@ fn asked(node: &Node, config: &Config) -> Asked {
 }
 
 fn status(node: &Node, key: &str) -> Option<Status> {
-    node.annotations
-        .get(key)
-        .and_then(|text| Status::from_json(text))
+    node.annotations.get(key).and_then(|text| Status::from_json(text))
 }

@@ -16,11 +16,7 @@ const MARGIN: Duration = Duration::from_secs(300);
 
 /// The ids are UUIDs, so that nothing foreign gets into a unit's name.
 pub(super) fn unit(request: &Request) -> String {
-    format!(
-        "{}-{}.service",
-        prefix(request.operation()),
-        request.operation_id.canonical()
-    )
+    format!("{}-{}.service", prefix(request.operation()), request.operation_id.canonical())
 }
 
 fn prefix(operation: Operation) -> String {
@@ -29,10 +25,7 @@ fn prefix(operation: Operation) -> String {
 
 /// Globs for the units of all operations.
 pub(super) fn all_operations() -> Vec<String> {
-    Operation::ALL
-        .into_iter()
-        .map(|it| format!("{}-*.service", prefix(it)))
-        .collect()
+    Operation::ALL.into_iter().map(|it| format!("{}-*.service", prefix(it))).collect()
 }
 
 pub(super) fn transient(request: &Request, program: &str, config: &Config) -> Transient {

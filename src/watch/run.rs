@@ -33,27 +33,17 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
     let mut watcher = Watcher::new(setup)?;
     let jobs = Arc::new(Notify::new());
     let reconnect = Arc::new(Notify::new());
-    let (feed, news) = Feed::new(
-        watcher.config.clone(),
-        watcher.host.clone(),
-        Arc::clone(&reconnect),
-    );
+    let (feed, news) =
+        Feed::new(watcher.config.clone(), watcher.host.clone(), Arc::clone(&reconnect));
     let feeding = tokio::spawn(feed.run());
     let listening = tokio::spawn({
         let jobs = Arc::clone(&jobs);
         async move { follow_jobs(names::PREFIX, &jobs).await }
     });
     watcher.notifier.ready();
-    let ended = Loop {
-        watcher,
-        news,
-        jobs,
-        reconnect,
-        gone_since: None,
-        reread: next_reread(),
-    }
-    .run()
-    .await;
+    let ended = Loop { watcher, news, jobs, reconnect, gone_since: None, reread: next_reread() }
+        .run()
+        .await;
     feeding.abort();
     listening.abort();
     ended
@@ -64,10 +54,8 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
 pub(super) fn export_environment() -> Result<(), WatchError> {
     let environment = exported(std::env::vars());
     let text = serde_json::to_vec(&environment).unwrap_or_default();
-    replace(EXPORT_PATH.as_ref(), &text).map_err(|source| WatchError::Export {
-        path: EXPORT_PATH,
-        source,
-    })
+    replace(EXPORT_PATH.as_ref(), &text)
+        .map_err(|source| WatchError::Export { path: EXPORT_PATH, source })
 }
 
 struct Loop {
@@ -139,41 +127,25 @@ impl Loop {
         match api.get().await {
             Ok(seen) if !is_older(&seen, &self.watcher.node) => self.watcher.node = seen,
             Ok(_) => {}
-            Err(error) => debug!(
-                "the slow re-read failed, ignoring: the watch goes on: {}",
-                chain(&error)
-            ),
+            Err(error) => {
+                debug!("the slow re-read failed, ignoring: the watch goes on: {}", chain(&error))
+            }
         }
     }
 
     fn wake(&self, look: Option<&Look>) -> Instant {
         let watcher = &self.watcher;
         let now = Instant::now();
-        let gates = [
-            &watcher.said,
-            &watcher.acted,
-            &watcher.delivered,
-            &watcher.looked,
-        ];
+        let gates = [&watcher.said, &watcher.acted, &watcher.delivered, &watcher.looked];
         let gates = gates.into_iter().filter_map(|gate| gate.opens());
         let beat = look.filter(|look| look.is_working()).map(|_| {
             let interval = watcher.config.heartbeat_interval;
-            watcher
-                .last_beat
-                .map_or(now + interval, |beat| beat + interval)
-                .max(now + SHORTEST)
+            watcher.last_beat.map_or(now + interval, |beat| beat + interval).max(now + SHORTEST)
         });
-        let armed = look
-            .and_then(|look| look.state.pending_commit.as_ref())
-            .map(|_| now + POLL);
+        let armed = look.and_then(|look| look.state.pending_commit.as_ref()).map(|_| now + POLL);
         let gone = self.gone_since.map(|_| now + POLL);
         let watchdog = watchdog_interval().map(|interval| now + interval);
-        gates
-            .chain(beat)
-            .chain(armed)
-            .chain(gone)
-            .chain(watchdog)
-            .fold(self.reread, Instant::min)
+        gates.chain(beat).chain(armed).chain(gone).chain(watchdog).fold(self.reread, Instant::min)
     }
 }
 
@@ -190,9 +162,9 @@ fn next_reread() -> Instant {
 fn is_older(new: &Seen, known: &Seen) -> bool {
     let version = |node: &Node| node.resource_version.parse::<u64>().ok();
     match (new, known) {
-        (Seen::Node(new), Seen::Node(known)) if new.uid == known.uid => version(new)
-            .zip(version(known))
-            .is_some_and(|(new, known)| new < known),
+        (Seen::Node(new), Seen::Node(known)) if new.uid == known.uid => {
+            version(new).zip(version(known)).is_some_and(|(new, known)| new < known)
+        }
         (Seen::Unknown, known) => *known != Seen::Unknown,
         _ => false,
     }

@@ -59,10 +59,7 @@ impl Watcher {
 
     fn not_written(&mut self, error: &KubeError) {
         if self.said.failures() == 0 {
-            error!(
-                "cannot publish the status, trying again for ever: {}",
-                chain(error)
-            );
+            error!("cannot publish the status, trying again for ever: {}", chain(error));
         }
         let retry_after = match error.retry() {
             Retry::Later(after) => after,
@@ -81,12 +78,8 @@ impl Watcher {
 async fn write(api: &NodeApi, key: &str, status: &Status) -> Result<Seen, KubeError> {
     match api.annotate(key, &status.to_json()).await {
         Err(error) if error.is_too_large() && !status.message.as_str().is_empty() => {
-            warn!(
-                "the status was refused, writing it without its message: {}",
-                chain(&error)
-            );
-            api.annotate(key, &status.clone().with_message("").to_json())
-                .await
+            warn!("the status was refused, writing it without its message: {}", chain(&error));
+            api.annotate(key, &status.clone().with_message("").to_json()).await
         }
         written => written,
     }

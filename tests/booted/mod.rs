@@ -8,10 +8,7 @@ use trident_lab::node::Release;
 /// A lab with the program under test: the one named by `LAB_AGENT`, else this build's.
 pub(crate) fn setup(release: Release) -> Setup {
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_trident-acl-agent"));
-    Setup::new(
-        release,
-        std::env::var_os("LAB_AGENT").map_or_else(built, PathBuf::from),
-    )
+    Setup::new(release, std::env::var_os("LAB_AGENT").map_or_else(built, PathBuf::from))
 }
 
 /// Makes each function a test on systemd 252 and on 257.

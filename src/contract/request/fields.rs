@@ -17,11 +17,7 @@ pub(super) enum Found<'a> {
 
 impl Fields {
     pub(super) fn get(&self, name: &str) -> Found<'_> {
-        let mut values = self
-            .0
-            .iter()
-            .filter(|(key, _)| key == name)
-            .map(|(_, value)| value);
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value);
         match (values.next(), values.next()) {
             (None, _) => Found::Absent,
             (Some(value), None) => Found::Once(value),

@@ -19,16 +19,8 @@ const TARGET_VERSION: &str = "targetVersion";
 const SERVER: &str = "server";
 const APP_ID: &str = "appId";
 const TRACK: &str = "track";
-const KNOWN: [&str; 8] = [
-    SCHEMA,
-    NODE_UPDATE_ID,
-    OPERATION_ID,
-    OPERATION,
-    TARGET_VERSION,
-    SERVER,
-    APP_ID,
-    TRACK,
-];
+const KNOWN: [&str; 8] =
+    [SCHEMA, NODE_UPDATE_ID, OPERATION_ID, OPERATION, TARGET_VERSION, SERVER, APP_ID, TRACK];
 
 /// A request that breaks the contract, with what could be read of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,20 +111,13 @@ fn check(fields: &Fields) -> Result<Request, Problem> {
     };
     match fields.names().find(|name| !KNOWN.contains(name)) {
         Some(name) => Err(Problem::Unknown(name.chars().take(64).collect())),
-        None => Ok(Request {
-            node_update_id,
-            operation_id,
-            work,
-        }),
+        None => Ok(Request { node_update_id, operation_id, work }),
     }
 }
 
 fn operation(fields: &Fields) -> Result<Operation, Problem> {
     let name = text(fields, OPERATION)?;
-    Operation::ALL
-        .into_iter()
-        .find(|it| it.name() == name)
-        .ok_or(Problem::Operation)
+    Operation::ALL.into_iter().find(|it| it.name() == name).ok_or(Problem::Operation)
 }
 
 fn update(fields: &Fields) -> Result<Update, Problem> {
@@ -167,11 +152,7 @@ fn server(fields: &Fields) -> Result<Url, Problem> {
     }
     let url = Url::parse(text).map_err(|_no_url| Problem::Server)?;
     let good = url.scheme() == "https" && url.host_str().is_some_and(|host| !host.is_empty());
-    if good && !text.chars().any(char::is_control) {
-        Ok(url)
-    } else {
-        Err(Problem::Server)
-    }
+    if good && !text.chars().any(char::is_control) { Ok(url) } else { Err(Problem::Server) }
 }
 
 fn id(fields: &Fields, name: &'static str) -> Result<Id, Problem> {

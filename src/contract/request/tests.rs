@@ -42,11 +42,9 @@ fn problem(text: &str) -> Problem {
 
 #[test]
 fn good_requests_survive_the_state_file() {
-    for text in [
-        stage().to_string(),
-        with(stage(), "operation", json!("finalize")),
-        rollback().to_string(),
-    ] {
+    for text in
+        [stage().to_string(), with(stage(), "operation", json!("finalize")), rollback().to_string()]
+    {
         let request = Request::parse(&text).unwrap();
         let stored = serde_json::to_string(&request).unwrap();
         assert_eq!(serde_json::from_str::<Request>(&stored).unwrap(), request);
@@ -56,74 +54,28 @@ fn good_requests_survive_the_state_file() {
 #[test]
 fn each_rule_broken_in_turn_names_its_field() {
     let cases = [
+        (with(stage(), "schemaVersion", json!("1.1")), Problem::SchemaVersion),
+        (with(stage(), "schemaVersion", json!(1.0)), Problem::NotAString("schemaVersion")),
+        (without(stage(), "nodeUpdateId"), Problem::Missing("nodeUpdateId")),
         (
-            with(stage(), "schemaVersion", json!("1.1")),
-            Problem::SchemaVersion,
-        ),
-        (
-            with(stage(), "schemaVersion", json!(1.0)),
-            Problem::NotAString("schemaVersion"),
-        ),
-        (
-            without(stage(), "nodeUpdateId"),
-            Problem::Missing("nodeUpdateId"),
-        ),
-        (
-            with(
-                stage(),
-                "operationId",
-                json!("c9d6f0a23b414e8d9f271a5b6c7d8e90"),
-            ),
+            with(stage(), "operationId", json!("c9d6f0a23b414e8d9f271a5b6c7d8e90")),
             Problem::NotAUuid("operationId"),
         ),
-        (
-            with(stage(), "operationId", json!("../../etc/passwd")),
-            Problem::NotAUuid("operationId"),
-        ),
-        (
-            with(stage(), "operation", json!("commit")),
-            Problem::Operation,
-        ),
-        (
-            with(stage(), "targetVersion", json!("")),
-            Problem::Empty("targetVersion"),
-        ),
-        (
-            with(stage(), "targetVersion", json!(null)),
-            Problem::NotAString("targetVersion"),
-        ),
-        (
-            with(stage(), "targetVersion", json!("1\n2")),
-            Problem::Control("targetVersion"),
-        ),
+        (with(stage(), "operationId", json!("../../etc/passwd")), Problem::NotAUuid("operationId")),
+        (with(stage(), "operation", json!("commit")), Problem::Operation),
+        (with(stage(), "targetVersion", json!("")), Problem::Empty("targetVersion")),
+        (with(stage(), "targetVersion", json!(null)), Problem::NotAString("targetVersion")),
+        (with(stage(), "targetVersion", json!("1\n2")), Problem::Control("targetVersion")),
         (without(stage(), "server"), Problem::Missing("server")),
-        (
-            with(stage(), "server", json!("http://nebraska.example.com/")),
-            Problem::Server,
-        ),
+        (with(stage(), "server", json!("http://nebraska.example.com/")), Problem::Server),
         (with(stage(), "server", json!("https://")), Problem::Server),
-        (
-            with(stage(), "server", json!("file:///etc/passwd")),
-            Problem::Server,
-        ),
+        (with(stage(), "server", json!("file:///etc/passwd")), Problem::Server),
         (without(stage(), "appId"), Problem::Missing("appId")),
         (with(stage(), "track", json!(" ")), Problem::Empty("track")),
-        (
-            with(stage(), "track", json!("x".repeat(257))),
-            Problem::TooLong("track", 256),
-        ),
-        (
-            with(stage(), "force", json!(true)),
-            Problem::Unknown("force".into()),
-        ),
-        (
-            with(rollback(), "targetVersion", json!("1")),
-            Problem::RollbackTarget,
-        ),
-        (
-            with(rollback(), "server", json!("http://x")),
-            Problem::Server,
-        ),
+        (with(stage(), "track", json!("x".repeat(257))), Problem::TooLong("track", 256)),
+        (with(stage(), "force", json!(true)), Problem::Unknown("force".into())),
+        (with(rollback(), "targetVersion", json!("1")), Problem::RollbackTarget),
+        (with(rollback(), "server", json!("http://x")), Problem::Server),
     ];
     for (text, expected) in cases {
         assert_eq!(problem(&text), expected, "{text}");
@@ -146,23 +98,14 @@ fn a_key_twice_is_refused_and_its_id_is_not_guessed() {
 #[test]
 fn what_can_be_read_of_a_broken_request_is_kept() {
     let broken = Request::parse(&without(stage(), "server")).unwrap_err();
-    assert_eq!(
-        broken.operation_id.to_string(),
-        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90"
-    );
+    assert_eq!(broken.operation_id.to_string(), "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90");
     let nothing = Request::parse("[]").unwrap_err();
-    assert_eq!(
-        (nothing.operation_id, nothing.operation),
-        (Id::nil(), Operation::Stage)
-    );
+    assert_eq!((nothing.operation_id, nothing.operation), (Id::nil(), Operation::Stage));
 }
 
 #[test]
 fn credentials_are_not_repeated() {
-    for server in [
-        "http://user:secret@host/p?token=secret",
-        "https://user:secret@",
-    ] {
+    for server in ["http://user:secret@host/p?token=secret", "https://user:secret@"] {
         let broken = Request::parse(&with(stage(), "server", json!(server))).unwrap_err();
         assert!(!broken.problem.to_string().contains("secret"));
     }

@@ -7,10 +7,7 @@ use super::*;
 
 fn headers(set_cookies: &[&str]) -> HeaderMap {
     let value = |text: &&str| HeaderValue::from_bytes(text.as_bytes()).expect("a header value");
-    set_cookies
-        .iter()
-        .map(|text| (SET_COOKIE, value(text)))
-        .collect()
+    set_cookies.iter().map(|text| (SET_COOKIE, value(text))).collect()
 }
 
 fn jar() -> (TempDir, CookieJar) {
@@ -20,8 +17,7 @@ fn jar() -> (TempDir, CookieJar) {
 }
 
 fn loaded(jar: &CookieJar) -> Option<String> {
-    jar.load()
-        .map(|value| value.to_str().expect("ASCII").to_owned())
+    jar.load().map(|value| value.to_str().expect("ASCII").to_owned())
 }
 
 #[test]
@@ -50,28 +46,16 @@ fn a_cookie_is_stored_privately_and_read_anew() {
     assert_eq!(loaded(&jar), None);
     jar.store(&headers(&["a=b"]));
     assert_eq!(loaded(&jar).as_deref(), Some("a=b"));
-    let mode = fs::metadata(&jar.path)
-        .expect("the file")
-        .permissions()
-        .mode();
+    let mode = fs::metadata(&jar.path).expect("the file").permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     jar.store(&headers(&["c=d"]));
     assert_eq!(loaded(&jar).as_deref(), Some("c=d"));
     jar.store(&headers(&[]));
-    assert_eq!(
-        loaded(&jar).as_deref(),
-        Some("c=d"),
-        "nothing set, nothing replaced"
-    );
+    assert_eq!(loaded(&jar).as_deref(), Some("c=d"), "nothing set, nothing replaced");
     jar.clear();
     jar.clear();
     assert_eq!(loaded(&jar), None);
-    assert_eq!(
-        fs::read_dir(directory.path())
-            .expect("the directory")
-            .count(),
-        0
-    );
+    assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 0);
 }
 
 #[test]
@@ -90,14 +74,7 @@ fn leftovers_and_links_do_not_mislead_the_writer() {
 fn a_broken_file_is_no_cookie() {
     let (_directory, jar) = jar();
     let long = "a".repeat(SIZE_LIMIT + 1);
-    for content in [
-        &b""[..],
-        b"\n",
-        b"a=\0",
-        b"a=b\nc=d",
-        b"\xff\xfe",
-        long.as_bytes(),
-    ] {
+    for content in [&b""[..], b"\n", b"a=\0", b"a=b\nc=d", b"\xff\xfe", long.as_bytes()] {
         let mut file = File::create(&jar.path).expect("the file");
         file.write_all(content).expect("written");
         assert_eq!(jar.load(), None, "{content:?}");

@@ -10,10 +10,7 @@ fn read(update: &str, hash: HashSource) -> Result<Offer, OfferError> {
     let body = format!(
         r#"<response><app appid="a" status="ok"><updatecheck status="ok">{update}</updatecheck></app></response>"#
     );
-    let app = Reply::parse(body.as_bytes())
-        .expect("a reply")
-        .into_app("a")
-        .expect("the app");
+    let app = Reply::parse(body.as_bytes()).expect("a reply").into_app("a").expect("the app");
     Offer::read(&app.update.expect("an update check"), hash)
 }
 
@@ -44,10 +41,7 @@ fn a_label_is_read_in_every_spelling() {
     ] {
         let offer = labelled(&format!("<labels>{label}</labels>")).expect(&label);
         assert_eq!(offer.sha384, HEX.to_lowercase());
-        assert_eq!(
-            (offer.version.as_str(), offer.name.as_str()),
-            ("2", "i.cosi")
-        );
+        assert_eq!((offer.version.as_str(), offer.name.as_str()), ("2", "i.cosi"));
     }
 }
 
@@ -75,10 +69,7 @@ fn labels_that_differ_or_do_not_decode_are_refused() {
     let source = HashSource::Labels;
     assert_eq!(labels(&[]), Err(OfferError::NoHash(source)));
     assert_eq!(labels(&[HEX, OTHER]), Err(OfferError::TwoHashes(source)));
-    assert!(
-        labels(&[HEX, &HEX.to_lowercase()]).is_ok(),
-        "one value in two spellings"
-    );
+    assert!(labels(&[HEX, &HEX.to_lowercase()]).is_ok(), "one value in two spellings");
     let long = OfferError::BadHash(source, "48 bytes long");
     assert_eq!(labels(&[&HEX[2..]]), Err(long.clone()));
     assert_eq!(labels(&[""]), Err(long));
@@ -94,14 +85,8 @@ fn the_hash_attribute_is_base64_of_48_bytes() {
     let source = HashSource::Hash;
     assert_eq!(hashed(""), Err(OfferError::NoHash(source)));
     assert_eq!(hashed("!"), Err(OfferError::BadHash(source, "base64")));
-    assert_eq!(
-        hashed(HEX),
-        Err(OfferError::BadHash(source, "48 bytes long"))
-    );
-    assert_eq!(
-        hashed(&BASE64.encode([0; 20])),
-        Err(OfferError::BadHash(source, "48 bytes long"))
-    );
+    assert_eq!(hashed(HEX), Err(OfferError::BadHash(source, "48 bytes long")));
+    assert_eq!(hashed(&BASE64.encode([0; 20])), Err(OfferError::BadHash(source, "48 bytes long")));
 }
 
 #[test]
@@ -123,17 +108,9 @@ fn addresses_are_joined_as_references() {
         (Some("https://h/p"), "i.cosi", "https://h/p/i.cosi"),
         (Some("https://h/p/"), "i.cosi", "https://h/p/i.cosi"),
         (Some("https://h"), "i.cosi", "https://h/i.cosi"),
-        (
-            Some("https://h/p"),
-            "i.cosi?sig=a%2Fb",
-            "https://h/p/i.cosi?sig=a%2Fb",
-        ),
+        (Some("https://h/p"), "i.cosi?sig=a%2Fb", "https://h/p/i.cosi?sig=a%2Fb"),
         (Some("https://h/p"), "oci://r/i:tag", "oci://r/i:tag"),
-        (
-            Some("oci://r/repo"),
-            "i:tag@sha256",
-            "oci://r/repo/i:tag@sha256",
-        ),
+        (Some("oci://r/repo"), "i:tag@sha256", "oci://r/repo/i:tag@sha256"),
         (Some("oci://r"), "repo/i", "oci://r/repo/i"),
         (Some("http://h/p"), "https://h/i", "https://h/i"),
         (None, "https://h/i", "https://h/i"),
@@ -157,10 +134,7 @@ fn only_https_and_oci_with_a_host_are_accepted() {
         (Some("secret"), "i"),
     ] {
         let error = address(codebase, name).expect_err(name);
-        assert!(
-            !format!("{error} {error:?}").contains("secret"),
-            "{error:?}"
-        );
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     }
 }
 
@@ -170,10 +144,7 @@ fn an_incomplete_offer_is_named() {
         ("", OfferError::NoVersion),
         (r#"<manifest version=" "/>"#, OfferError::NoVersion),
         (r#"<manifest version="2"/>"#, OfferError::NoPackage),
-        (
-            r#"<manifest version="2"><packages/></manifest>"#,
-            OfferError::NoPackage,
-        ),
+        (r#"<manifest version="2"><packages/></manifest>"#, OfferError::NoPackage),
         (
             r#"<manifest version="2"><packages><package/></packages></manifest>"#,
             OfferError::NoPackage,
@@ -189,10 +160,7 @@ fn an_offer_prints_its_origin_only() {
     offer.url = Url::parse("https://u:secret@h:1/secret?secret").expect("a URL");
     offer.name = "secret".into();
     let shown = format!("{offer:?}");
-    assert!(
-        shown.contains("https://h:1") && !shown.contains("secret"),
-        "{shown}"
-    );
+    assert!(shown.contains("https://h:1") && !shown.contains("secret"), "{shown}");
 }
 
 proptest! {

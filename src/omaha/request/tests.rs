@@ -21,21 +21,12 @@ fn settings(updater: &str) -> Settings {
 
 fn app(app_id: &str, track: &str) -> App {
     let server = Server::parse("https://h/").expect("https");
-    App {
-        server,
-        app_id: app_id.into(),
-        track: track.into(),
-    }
+    App { server, app_id: app_id.into(), track: track.into() }
 }
 
 fn rendered(content: Content<'_>) -> String {
     let (settings, app) = (settings("agent-1"), app("id", "stable"));
-    let request = Request {
-        settings: &settings,
-        app: &app,
-        version: "1.2.3",
-        content,
-    };
+    let request = Request { settings: &settings, app: &app, version: "1.2.3", content };
     String::from_utf8(request.render().expect("a request")).expect("UTF-8")
 }
 
@@ -59,10 +50,7 @@ fn a_request_says_who_asks_for_what() {
     assert_eq!(root.attribute("protocol"), Some("3.0"));
     assert_eq!(root.attribute("version"), Some("agent-1"));
     assert_eq!(root.attribute("ismachine"), Some("1"));
-    assert!(
-        root.attribute("sessionid")
-            .is_some_and(|id| Uuid::parse_str(id).is_ok())
-    );
+    assert!(root.attribute("sessionid").is_some_and(|id| Uuid::parse_str(id).is_ok()));
     assert_eq!(root.attribute("installsource"), None);
     let os = root.child("os").expect("an os");
     assert_eq!(os.attribute("platform"), Some("linux"));
@@ -72,10 +60,7 @@ fn a_request_says_who_asks_for_what() {
     assert_eq!(app.attribute("appid"), Some("id"));
     assert_eq!(app.attribute("version"), Some("1.2.3"));
     assert_eq!(app.attribute("track"), Some("stable"));
-    assert_eq!(
-        app.attribute("machineid"),
-        Some(MachineId::derive(&[7; 16]).as_str())
-    );
+    assert_eq!(app.attribute("machineid"), Some(MachineId::derive(&[7; 16]).as_str()));
 }
 
 #[test]
@@ -84,36 +69,11 @@ fn each_content_holds_its_elements_and_no_other() {
     for (content, event, ping, check) in [
         (Content::Probe, None, 0, 0),
         (Content::Check, None, 0, 1),
-        (
-            Content::Report(&Event::DownloadStarted),
-            Some(("13", "1", None)),
-            0,
-            0,
-        ),
-        (
-            Content::Report(&Event::DownloadFinished),
-            Some(("14", "1", None)),
-            0,
-            0,
-        ),
-        (
-            Content::Report(&Event::Installed),
-            Some(("800", "1", None)),
-            0,
-            0,
-        ),
-        (
-            Content::Report(&Event::Failed),
-            Some(("3", "0", None)),
-            0,
-            0,
-        ),
-        (
-            Content::Report(&complete),
-            Some(("3", "2", Some("1.0.0"))),
-            1,
-            1,
-        ),
+        (Content::Report(&Event::DownloadStarted), Some(("13", "1", None)), 0, 0),
+        (Content::Report(&Event::DownloadFinished), Some(("14", "1", None)), 0, 0),
+        (Content::Report(&Event::Installed), Some(("800", "1", None)), 0, 0),
+        (Content::Report(&Event::Failed), Some(("3", "0", None)), 0, 0),
+        (Content::Report(&complete), Some(("3", "2", Some("1.0.0"))), 1, 1),
     ] {
         let root = parsed(&rendered(content));
         let app = app_of(&root);
@@ -129,10 +89,7 @@ fn each_content_holds_its_elements_and_no_other() {
         assert_eq!(app.children("event").count(), usize::from(event.is_some()));
         assert_eq!(app.children("ping").count(), ping, "{content:?}");
         assert_eq!(app.children("updatecheck").count(), check, "{content:?}");
-        assert!(
-            app.child("ping")
-                .is_none_or(|ping| ping.attribute("active") == Some("1"))
-        );
+        assert!(app.child("ping").is_none_or(|ping| ping.attribute("active") == Some("1")));
     }
 }
 
@@ -151,16 +108,8 @@ fn sessions_differ() {
 #[test]
 fn a_request_beyond_64_kib_is_not_made() {
     let (settings, app) = (settings("agent"), app("id", &"<".repeat(SIZE_LIMIT / 4)));
-    let request = Request {
-        settings: &settings,
-        app: &app,
-        version: "1",
-        content: Content::Probe,
-    };
-    assert!(matches!(
-        request.render(),
-        Err(Error::RequestTooLarge { .. })
-    ));
+    let request = Request { settings: &settings, app: &app, version: "1", content: Content::Probe };
+    assert!(matches!(request.render(), Err(Error::RequestTooLarge { .. })));
 }
 
 proptest! {

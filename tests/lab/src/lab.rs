@@ -62,13 +62,7 @@ impl Setup {
     /// `agent`: the built program.
     pub fn new(release: Release, agent: impl Into<PathBuf>) -> Self {
         let (settings, files) = (Vec::new(), Vec::new());
-        Self {
-            release,
-            agent: agent.into(),
-            mode: Mode::Watcher,
-            settings,
-            files,
-        }
+        Self { release, agent: agent.into(), mode: Mode::Watcher, settings, files }
     }
 
     #[must_use]
@@ -80,8 +74,7 @@ impl Setup {
     /// A setting, by its name after the prefix, in a drop-in of the resident unit.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
-        self.settings
-            .push((format!("TRIDENT_ACL_AGENT_{name}"), value.to_owned()));
+        self.settings.push((format!("TRIDENT_ACL_AGENT_{name}"), value.to_owned()));
         self
     }
 
@@ -112,9 +105,9 @@ impl Lab {
     async fn boot(setup: Setup) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let pki = Pki::new();
-        let kube = KubeApi::new(&pki);
+        let kube = KubeApi::with_names(&pki, &["api.lab.test"]);
         kube.add_node(NODE);
-        let nebraska = Nebraska::new(&pki);
+        let nebraska = Nebraska::with_names(&pki, &["updates.lab.test"]);
         let trident = tridentd(directory.path())?;
         nebraska.add_package(
             APP,
@@ -131,14 +124,7 @@ impl Lab {
             .await?;
         kube.serve(node.bind("127.0.0.1:6443")?)?;
         nebraska.serve(node.bind("127.0.0.1:8443")?)?;
-        let lab = Self {
-            node,
-            kube,
-            nebraska,
-            trident,
-            pki,
-            _directory: directory,
-        };
+        let lab = Self { node, kube, nebraska, trident, pki, _directory: directory };
         lab.node.wait_boot(1, BOOT_LIMIT).await?;
         Ok(lab)
     }
@@ -146,19 +132,13 @@ impl Lab {
     /// The instance that this node is to Nebraska.
     pub fn machine(&self) -> Result<String> {
         let instances = self.nebraska.instances();
-        Ok(instances
-            .first()
-            .context("Nebraska was never asked")?
-            .machine_id
-            .clone())
+        Ok(instances.first().context("Nebraska was never asked")?.machine_id.clone())
     }
 
     /// What the node runs now, by its own os-release.
     pub async fn version(&self) -> Result<String> {
         let text = self.node.read_file("/usr/lib/os-release").await?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VERSION_ID="));
+        let line = text.lines().find_map(|line| line.strip_prefix("VERSION_ID="));
         Ok(line.context("no VERSION_ID")?.trim_matches('"').to_owned())
     }
 

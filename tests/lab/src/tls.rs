@@ -65,16 +65,12 @@ impl Pki {
     /// A fresh CA.
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "trident-lab-ca");
+        params.distinguished_name.push(DnType::CommonName, "trident-lab-ca");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key can be generated");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("a CA can be self-signed");
-        Self {
-            issuer: Arc::new(issuer),
-        }
+        Self { issuer: Arc::new(issuer) }
     }
 
     /// The CA certificate, PEM.
@@ -90,14 +86,9 @@ impl Pki {
     /// A server certificate that ends at `not_after`, which may be in the past.
     pub fn server_cert_expiring(&self, names: &[&str], not_after: SystemTime) -> Credential {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let common_name = names
-            .first()
-            .cloned()
-            .unwrap_or_else(|| "server".to_owned());
+        let common_name = names.first().cloned().unwrap_or_else(|| "server".to_owned());
         let mut params = CertificateParams::new(names).expect("valid subject names");
-        params
-            .distinguished_name
-            .push(DnType::CommonName, common_name);
+        params.distinguished_name.push(DnType::CommonName, common_name);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, not_after)
     }
 
@@ -109,9 +100,7 @@ impl Pki {
     /// A client certificate that ends at `not_after`, which may be in the past.
     pub fn client_cert_expiring(&self, cn: &str, org: &str, not_after: SystemTime) -> Credential {
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::OrganizationName, org);
+        params.distinguished_name.push(DnType::OrganizationName, org);
         params.distinguished_name.push(DnType::CommonName, cn);
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth, not_after)
     }
@@ -124,9 +113,7 @@ impl Pki {
     /// Trusts this CA alone.
     pub fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
-        roots
-            .add(self.issuer.der().clone())
-            .expect("our own CA is a trust anchor");
+        roots.add(self.issuer.der().clone()).expect("our own CA is a trust anchor");
         roots
     }
 
@@ -141,18 +128,11 @@ impl Pki {
         params.not_before = epoch + since_epoch(SystemTime::now().min(not_after) - HOUR);
         params.not_after = epoch + since_epoch(not_after);
         params.use_authority_key_identifier_extension = true;
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyEncipherment,
-        ];
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().expect("a key can be generated");
-        let cert = params
-            .signed_by(&key, &**self.issuer)
-            .expect("the CA can sign");
-        Credential {
-            cert_pem: cert.pem(),
-            key_pem: key.serialize_pem(),
-        }
+        let cert = params.signed_by(&key, &**self.issuer).expect("the CA can sign");
+        Credential { cert_pem: cert.pem(), key_pem: key.serialize_pem() }
     }
 }

@@ -67,15 +67,10 @@ async fn follow_the_slots(release: Release) -> Result<()> {
     ensure!(node.boot_id().await? != boot_id && node.pid1_start_time()? != pid1);
     ensure!(node.boot_count() == 2);
     let channel = connect(&node.root()?.join("run/trident/trident.sock")).await?;
-    CommitServiceClient::new(channel)
-        .commit(CommitRequest { reboot: None })
-        .await?;
+    CommitServiceClient::new(channel).commit(CommitRequest { reboot: None }).await?;
     daemon.wait_ended(Method::Commit, 1, LIMIT).await?;
     let outcome = daemon.calls_of(Method::Commit)[0].outcome.clone();
-    ensure!(
-        matches!(outcome, Some(Outcome::Succeeded(_))),
-        "{outcome:?}"
-    );
+    ensure!(matches!(outcome, Some(Outcome::Succeeded(_))), "{outcome:?}");
     node.poweroff().await?;
     ensure!(node.read_file("/etc/hostname").await? == "node-1\n");
     let begun = Instant::now();
@@ -86,14 +81,9 @@ async fn follow_the_slots(release: Release) -> Result<()> {
 
 async fn look_around(node: &Node, version: &str) -> Result<()> {
     let os_release = node.read_file("/etc/os-release").await?;
-    ensure!(
-        os_release.contains(&format!("VERSION_ID={version}\n")),
-        "{os_release}"
-    );
+    ensure!(os_release.contains(&format!("VERSION_ID={version}\n")), "{os_release}");
     ensure!(node.run(&["bash", "-c", READ_HELLO]).await?.text()? == "hello");
-    node.run(&["test", "-S", "/run/trident/trident.sock"])
-        .await?
-        .text()?;
+    node.run(&["test", "-S", "/run/trident/trident.sock"]).await?.text()?;
     ensure!(node.systemctl(&["is-system-running"]).await?.text()? == "running");
     ensure!(node.run(&["hostname"]).await?.text()? == "node-1");
     Ok(())
@@ -111,24 +101,16 @@ fn serve_hello(listener: std::net::TcpListener) -> Result<()> {
 
 async fn connect(socket: &Path) -> Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()))?;
-    Ok(endpoint
-        .origin("http://localhost".parse()?)
-        .connect()
-        .await?)
+    Ok(endpoint.origin("http://localhost".parse()?).connect().await?)
 }
 
 async fn arm(daemon: &Tridentd, socket: &Path) -> Result<()> {
     let mut client = UpdateServiceClient::new(connect(socket).await?);
-    let config = format!(
-        r#"{{"image":{{"url":"{URL}","sha384":"{}"}}}}"#,
-        "ab".repeat(48)
-    );
+    let config = format!(r#"{{"image":{{"url":"{URL}","sha384":"{}"}}}}"#, "ab".repeat(48));
     let config = Some(HostConfiguration { config });
     client.update_stage(StageUpdateRequest { config }).await?;
     daemon.wait_ended(Method::UpdateStage, 1, LIMIT).await?;
-    client
-        .update_finalize(FinalizeUpdateRequest { reboot: None })
-        .await?;
+    client.update_finalize(FinalizeUpdateRequest { reboot: None }).await?;
     daemon.wait_ended(Method::UpdateFinalize, 1, LIMIT).await
 }
 
@@ -145,15 +127,10 @@ async fn files_survive_a_power_cut() -> Result<()> {
         .await?;
     ensure!(node.show("sleeper.service", "ActiveState").await? == "active");
     let memory = node.memory("sleeper.service").await?;
-    ensure!(
-        memory.resident > 0 && memory.resident >= memory.anonymous,
-        "{memory:?}"
-    );
+    ensure!(memory.resident > 0 && memory.resident >= memory.anonymous, "{memory:?}");
     node.write_file("/var/lib/test/kept", "kept").await?;
     node.write_file("/run/lost", "lost").await?;
-    node.run(&["sync", "-f", "/var/lib/test/kept"])
-        .await?
-        .text()?;
+    node.run(&["sync", "-f", "/var/lib/test/kept"]).await?.text()?;
     node.kill_power().await?;
     ensure!(!node.is_running() && node.read_file("/var/lib/test/kept").await? == "kept");
     node.layer().install("/etc/added", "while off", 0o644)?;
@@ -171,10 +148,7 @@ async fn the_bus_and_the_journal_are_seen_from_outside() -> Result<()> {
         return Ok(());
     }
     let id = "00112233445566778899aabbccddeeff";
-    let node = Node::builder(Release::Trixie, "node-1")
-        .machine_id(id)
-        .boot()
-        .await?;
+    let node = Node::builder(Release::Trixie, "node-1").machine_id(id).boot().await?;
     let bus = node.system_bus().await?;
     let destination = "org.freedesktop.systemd1";
     let proxy = zbus::Proxy::new(
@@ -186,15 +160,10 @@ async fn the_bus_and_the_journal_are_seen_from_outside() -> Result<()> {
     .await?;
     let version: String = proxy.get_property("Version").await?;
     ensure!(version.starts_with("257"), "{version}");
-    node.run(&["systemd-cat", "-t", "lab", "echo", "a line"])
-        .await?
-        .text()?;
+    node.run(&["systemd-cat", "-t", "lab", "echo", "a line"]).await?.text()?;
     node.run(&["journalctl", "--sync"]).await?.text()?;
     let entries = node.journal(&["-t", "lab"])?;
-    ensure!(
-        entries.len() == 1 && entries[0]["MESSAGE"] == "a line",
-        "{entries:?}"
-    );
+    ensure!(entries.len() == 1 && entries[0]["MESSAGE"] == "a line", "{entries:?}");
     ensure!(entries[0]["_MACHINE_ID"] == id);
     drop(bus);
     leaves_nothing(node)
@@ -207,22 +176,14 @@ async fn what_takes_too_long_is_an_error_with_a_story() -> Result<()> {
     }
     let node = Node::builder(Release::Bookworm, "node-1").boot().await?;
     let limit = Duration::from_millis(200);
-    let slow = node
-        .run_with(&["sleep", "60"], b"", limit)
-        .await
-        .err()
-        .context("no limit")?;
+    let slow = node.run_with(&["sleep", "60"], b"", limit).await.err().context("no limit")?;
     ensure!(slow.to_string().contains("Reached target"), "{slow}");
     let never = node.wait_boot(2, limit).await.err().context("no limit")?;
     ensure!(never.to_string().contains("boot 2 to complete"), "{never}");
     // The command was killed, so it hangs no reboot.
     node.reboot().await?;
     node.poweroff().await?;
-    let off = node
-        .wait_boot(3, BOOT_LIMIT)
-        .await
-        .err()
-        .context("it is off")?;
+    let off = node.wait_boot(3, BOOT_LIMIT).await.err().context("it is off")?;
     ensure!(off.to_string().contains("powered off"), "{off}");
     leaves_nothing(node)
 }
@@ -233,10 +194,7 @@ async fn a_failed_before_boot_leaves_the_node_off() -> Result<()> {
         return Ok(());
     }
     let builder = Node::builder(Release::Bookworm, "node-1");
-    let built = builder
-        .before_boot(|_, _| anyhow::bail!("no firmware"))
-        .boot()
-        .await;
+    let built = builder.before_boot(|_, _| anyhow::bail!("no firmware")).boot().await;
     let error = built.err().context("it booted")?;
     ensure!(error.to_string().contains("no firmware"), "{error}");
     Ok(())
@@ -244,11 +202,7 @@ async fn a_failed_before_boot_leaves_the_node_off() -> Result<()> {
 
 fn leaves_nothing(node: Node) -> Result<()> {
     let name = node.name().to_owned();
-    let scratch = node
-        .console_log()
-        .parent()
-        .context("no directory")?
-        .to_path_buf();
+    let scratch = node.console_log().parent().context("no directory")?.to_path_buf();
     ensure!(!processes(&name).is_empty() || !node.is_running());
     drop(node);
     nothing_runs(&name)?;
@@ -279,10 +233,7 @@ fn processes(name: &str) -> Vec<PathBuf> {
 
 fn cgroup(name: &str) -> Option<PathBuf> {
     let places = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-    places
-        .iter()
-        .map(|place| Path::new(place).join(name))
-        .find(|dir| dir.exists())
+    places.iter().map(|place| Path::new(place).join(name)).find(|dir| dir.exists())
 }
 
 /// Not a test: boots a node in a process that the test below kills.

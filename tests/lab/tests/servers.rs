@@ -33,11 +33,7 @@ fn listener() -> TcpListener {
 
 fn use_ring() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        rustls::crypto::ring::default_provider()
-            .install_default()
-            .unwrap()
-    });
+    ONCE.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
 }
 
 /// A served API with `node-1` and `node-2`.
@@ -55,11 +51,7 @@ impl Cluster {
         api.add_node("node-1");
         api.add_node("node-2");
         let listening = api.serve(listener()).unwrap();
-        Self {
-            pki,
-            api,
-            url: format!("https://{}", listening.addr),
-        }
+        Self { pki, api, url: format!("https://{}", listening.addr) }
     }
 
     fn kubeconfig(&self, credential: &Credential) -> String {
@@ -83,9 +75,7 @@ impl Cluster {
 async fn nodes(kubeconfig: &str) -> Api<Node> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     Api::all(Client::try_from(config).unwrap())
 }
 
@@ -111,15 +101,8 @@ impl Updates {
         let nebraska = Nebraska::new(&pki);
         let listening = nebraska.serve(listener()).unwrap();
         let ca = reqwest::Certificate::from_pem(pki.ca_pem().as_bytes()).unwrap();
-        let http = reqwest::Client::builder()
-            .tls_certs_only([ca])
-            .build()
-            .unwrap();
-        Self {
-            nebraska,
-            url: format!("https://{}/v1/update", listening.addr),
-            http,
-        }
+        let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
+        Self { nebraska, url: format!("https://{}/v1/update", listening.addr), http }
     }
 
     fn request(&self, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {

@@ -35,21 +35,12 @@ impl Bench {
         let daemon = Tridentd::start_new(dir.path(), &dir.path().join("s"), "1.0.0")?;
         daemon.add_image(URL, "2.0.0");
         let channel = connect(&daemon, "http://localhost").await?;
-        Ok(Self {
-            dir,
-            daemon,
-            channel,
-        })
+        Ok(Self { dir, daemon, channel })
     }
 
     async fn stage(&self, url: &str) -> Result<Streaming<ServicingResponse>, Status> {
-        let config = format!(
-            r#"{{"image":{{"url":"{url}","sha384":"{}"}}}}"#,
-            "ab".repeat(48)
-        );
-        let request = StageUpdateRequest {
-            config: Some(HostConfiguration { config }),
-        };
+        let config = format!(r#"{{"image":{{"url":"{url}","sha384":"{}"}}}}"#, "ab".repeat(48));
+        let request = StageUpdateRequest { config: Some(HostConfiguration { config }) };
         let mut client = UpdateServiceClient::new(self.channel.clone());
         Ok(client.update_stage(request).await?.into_inner())
     }
@@ -67,10 +58,7 @@ impl Bench {
     async fn roll_back(&self) -> Result<Completed> {
         let kind = ManualRollbackKind::AbRollbackRequested.into();
         let mut client = RollbackServiceClient::new(self.channel.clone());
-        let staged = client
-            .rollback_stage(RollbackStageRequest { kind })
-            .await?
-            .into_inner();
+        let staged = client.rollback_stage(RollbackStageRequest { kind }).await?.into_inner();
         let staged = last(staged).await?;
         if staged.servicing_kind() != ServicingKind::ManualRollbackAb {
             return Ok(staged);
@@ -81,20 +69,12 @@ impl Bench {
 
     async fn commit(&self) -> Result<Completed> {
         let mut client = CommitServiceClient::new(self.channel.clone());
-        last(
-            client
-                .commit(CommitRequest { reboot: reboot() })
-                .await?
-                .into_inner(),
-        )
-        .await
+        last(client.commit(CommitRequest { reboot: reboot() }).await?.into_inner()).await
     }
 }
 
 fn reboot() -> Option<RebootManagement> {
-    Some(RebootManagement {
-        handling: RebootHandling::CallerHandlesReboot.into(),
-    })
+    Some(RebootManagement { handling: RebootHandling::CallerHandlesReboot.into() })
 }
 
 async fn connect(daemon: &Tridentd, origin: &'static str) -> Result<Channel> {
@@ -130,40 +110,19 @@ async fn an_update_and_its_rollback() -> Result<()> {
     let staged = bench.staged(URL).await?;
     assert_eq!(staged.servicing_kind(), ServicingKind::AbUpdate);
     assert_eq!(staged.image_hash.as_deref(), Some("ab".repeat(48).as_str()));
-    assert_eq!(
-        bench.daemon.servicing_state(),
-        ServicingState::UpdateAbStaged
-    );
-    assert_eq!(
-        bench.finalize().await?.reboot_status(),
-        RebootStatus::RebootRequired
-    );
+    assert_eq!(bench.daemon.servicing_state(), ServicingState::UpdateAbStaged);
+    assert_eq!(bench.finalize().await?.reboot_status(), RebootStatus::RebootRequired);
     assert_eq!(bench.daemon.firmware_boot().version, "2.0.0");
-    assert_eq!(
-        bench.commit().await?.servicing_kind(),
-        ServicingKind::AbUpdate
-    );
+    assert_eq!(bench.commit().await?.servicing_kind(), ServicingKind::AbUpdate);
     assert_eq!(bench.daemon.firmware_boot().slot, Slot::B);
-    assert_eq!(
-        bench.staged(URL).await?.servicing_kind(),
-        ServicingKind::NoneRequired
-    );
+    assert_eq!(bench.staged(URL).await?.servicing_kind(), ServicingKind::NoneRequired);
 
-    assert_eq!(
-        bench.roll_back().await?.reboot_status(),
-        RebootStatus::RebootRequired
-    );
+    assert_eq!(bench.roll_back().await?.reboot_status(), RebootStatus::RebootRequired);
     let booted = bench.daemon.firmware_boot();
     assert_eq!((booted.slot, booted.version.as_str()), (Slot::A, "1.0.0"));
     assert!(booted.os_release().contains("VERSION_ID=1.0.0\n"));
-    assert_eq!(
-        bench.commit().await?.servicing_kind(),
-        ServicingKind::ManualRollbackAb
-    );
-    assert_eq!(
-        bench.roll_back().await?.servicing_kind(),
-        ServicingKind::NoneRequired
-    );
+    assert_eq!(bench.commit().await?.servicing_kind(), ServicingKind::ManualRollbackAb);
+    assert_eq!(bench.roll_back().await?.servicing_kind(), ServicingKind::NoneRequired);
     let finalize = bench.daemon.calls_of(Method::UpdateFinalize);
     assert_eq!(finalize[0].request["reboot"], "CALLER_HANDLES_REBOOT");
     assert_eq!(finalize[0].authority, "localhost");
@@ -178,10 +137,7 @@ async fn the_firmware_may_undo_the_armed_boot() -> Result<()> {
     bench.daemon.fail_next_boot();
     assert_eq!(bench.daemon.firmware_boot().version, "1.0.0");
     assert_eq!(subkind(&bench.commit().await?), "ab-update-reboot-check");
-    assert_eq!(
-        bench.commit().await?.servicing_kind(),
-        ServicingKind::NoneRequired
-    );
+    assert_eq!(bench.commit().await?.servicing_kind(), ServicingKind::NoneRequired);
     assert_eq!(bench.daemon.firmware_boot().version, "1.0.0");
     Ok(())
 }
@@ -233,14 +189,8 @@ async fn busy_until_an_abandoned_call_is_done() -> Result<()> {
     let refused = bench.stage(URL).await.err().context("it was let in")?;
     assert_eq!(refused.code(), Code::Unavailable);
     gate.release();
-    bench
-        .daemon
-        .wait_ended(Method::UpdateStage, 2, LIMIT)
-        .await?;
-    assert_eq!(
-        bench.daemon.servicing_state(),
-        ServicingState::UpdateAbStaged
-    );
+    bench.daemon.wait_ended(Method::UpdateStage, 2, LIMIT).await?;
+    assert_eq!(bench.daemon.servicing_state(), ServicingState::UpdateAbStaged);
     let first = bench.daemon.calls()[0].outcome.clone();
     assert_eq!(first, Some(Outcome::Succeeded(ServicingKind::AbUpdate)));
     Ok(())
@@ -257,26 +207,13 @@ async fn dying_breaks_calls_and_may_undo_them() -> Result<()> {
         assert!(parts(stream).await.is_err());
         assert!(!bench.daemon.socket().exists());
         gate.release();
-        bench
-            .daemon
-            .wait_ended(Method::UpdateStage, 1, LIMIT)
-            .await?;
+        bench.daemon.wait_ended(Method::UpdateStage, 1, LIMIT).await?;
         bench.daemon.start()?;
         let aborted = bench.daemon.calls()[0].outcome == Some(Outcome::Aborted);
         assert_eq!(aborted, in_flight == InFlight::Abort);
-        let expected = if aborted {
-            "invalid-servicing-state"
-        } else {
-            ""
-        };
+        let expected = if aborted { "invalid-servicing-state" } else { "" };
         let finalized = bench.finalize().await?;
-        assert_eq!(
-            finalized
-                .error
-                .map(|error| error.subkind)
-                .unwrap_or_default(),
-            expected
-        );
+        assert_eq!(finalized.error.map(|error| error.subkind).unwrap_or_default(), expected);
     }
     Ok(())
 }
@@ -285,13 +222,8 @@ async fn dying_breaks_calls_and_may_undo_them() -> Result<()> {
 async fn scripted_endings() -> Result<()> {
     let bench = Bench::new().await?;
     let daemon = &bench.daemon;
-    let record = Record::new(LogLevel::Warn, "long")
-        .from_module("t", "m")
-        .at("f.rs", 3);
-    daemon.next(
-        Method::UpdateStage,
-        Script::new().logs(20_000, record).cut(true),
-    );
+    let record = Record::new(LogLevel::Warn, "long").from_module("t", "m").at("f.rs", 3);
+    daemon.next(Method::UpdateStage, Script::new().logs(20_000, record).cut(true));
     let all = parts(bench.stage(URL).await?).await?;
     assert_eq!(all.len(), 20_001);
     assert_eq!(daemon.servicing_state(), ServicingState::UpdateAbStaged);
@@ -299,66 +231,32 @@ async fn scripted_endings() -> Result<()> {
     let fault = Fault::new(TridentErrorKind::ServicingError, "some-subkind", "no").at("x.rs", 7);
     daemon.next(Method::UpdateStage, Script::new().fail(fault));
     daemon.next(Method::UpdateStage, Script::new().fail_bare());
-    daemon.next(
-        Method::UpdateStage,
-        Script::new().refuse(Code::PermissionDenied, "no"),
-    );
-    daemon.next(
-        Method::UpdateStage,
-        Script::new().break_with(Code::Internal, "no"),
-    );
-    daemon.next(
-        Method::UpdateStage,
-        Script::new().claim(ServicingKind::RuntimeUpdate),
-    );
+    daemon.next(Method::UpdateStage, Script::new().refuse(Code::PermissionDenied, "no"));
+    daemon.next(Method::UpdateStage, Script::new().break_with(Code::Internal, "no"));
+    daemon.next(Method::UpdateStage, Script::new().claim(ServicingKind::RuntimeUpdate));
     let failed = bench.staged(URL).await?;
     assert_eq!(subkind(&failed), "some-subkind");
-    assert_eq!(
-        failed
-            .error
-            .and_then(|error| error.location)
-            .map(|at| at.line),
-        Some(7)
-    );
+    assert_eq!(failed.error.and_then(|error| error.location).map(|at| at.line), Some(7));
     assert_eq!(bench.staged(URL).await?.error, None);
-    assert_eq!(
-        bench.stage(URL).await.err().map(|s| s.code()),
-        Some(Code::PermissionDenied)
-    );
-    assert_eq!(
-        parts(bench.stage(URL).await?).await.err().map(|s| s.code()),
-        Some(Code::Internal)
-    );
-    assert_eq!(
-        bench.staged(URL).await?.servicing_kind(),
-        ServicingKind::RuntimeUpdate
-    );
+    assert_eq!(bench.stage(URL).await.err().map(|s| s.code()), Some(Code::PermissionDenied));
+    assert_eq!(parts(bench.stage(URL).await?).await.err().map(|s| s.code()), Some(Code::Internal));
+    assert_eq!(bench.staged(URL).await?.servicing_kind(), ServicingKind::RuntimeUpdate);
     Ok(())
 }
 
 #[tokio::test]
 async fn odd_requests_are_refused() -> Result<()> {
     let bench = Bench::new().await?;
-    assert_eq!(
-        subkind(&bench.staged("https://elsewhere.test/x").await?),
-        "load-cosi"
-    );
+    assert_eq!(subkind(&bench.staged("https://elsewhere.test/x").await?), "load-cosi");
     let mut client = UpdateServiceClient::new(bench.channel.clone());
     let config = r#"{"image":{"url":"https://updates.lab.test/2.0.0.cosi"}}"#.to_owned();
-    let request = StageUpdateRequest {
-        config: Some(HostConfiguration { config }),
-    };
+    let request = StageUpdateRequest { config: Some(HostConfiguration { config }) };
     let completed = last(client.update_stage(request).await?.into_inner()).await?;
     assert_eq!(subkind(&completed), "parse-host-configuration");
 
     let stranger = connect(&bench.daemon, "http://elsewhere").await?;
-    let refused = VersionServiceClient::new(stranger)
-        .version(VersionRequest {})
-        .await;
-    assert_eq!(
-        refused.err().map(|status| status.code()),
-        Some(Code::InvalidArgument)
-    );
+    let refused = VersionServiceClient::new(stranger).version(VersionRequest {}).await;
+    assert_eq!(refused.err().map(|status| status.code()), Some(Code::InvalidArgument));
     assert_eq!(bench.daemon.strangers(), ["elsewhere"]);
     Ok(())
 }
@@ -367,18 +265,10 @@ async fn odd_requests_are_refused() -> Result<()> {
 async fn the_status_service_may_be_absent() -> Result<()> {
     let bench = Bench::new().await?;
     let mut client = StatusServiceClient::new(bench.channel.clone());
-    let state = client
-        .get_servicing_state(GetServicingStateRequest {})
-        .await?
-        .into_inner();
+    let state = client.get_servicing_state(GetServicingStateRequest {}).await?.into_inner();
     assert_eq!(state.state(), ServicingState::Provisioned);
     bench.daemon.offer_status_service(false);
-    let refused = client
-        .get_servicing_state(GetServicingStateRequest {})
-        .await;
-    assert_eq!(
-        refused.err().map(|status| status.code()),
-        Some(Code::Unimplemented)
-    );
+    let refused = client.get_servicing_state(GetServicingStateRequest {}).await;
+    assert_eq!(refused.err().map(|status| status.code()), Some(Code::Unimplemented));
     Ok(())
 }

@@ -20,12 +20,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(code: StatusCode, reason: &'static str, message: String) -> Self {
-        Self {
-            code,
-            reason,
-            message,
-            details: Value::Null,
-        }
+        Self { code, reason, message, details: Value::Null }
     }
 
     fn details(mut self, details: Value) -> Self {
@@ -34,21 +29,14 @@ impl Refusal {
     }
 
     pub(super) fn unauthorized() -> Self {
-        Self::new(
-            StatusCode::UNAUTHORIZED,
-            "Unauthorized",
-            "Unauthorized".to_owned(),
-        )
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized".to_owned())
     }
 
     /// `name` is empty for a collection.
     pub(super) fn forbidden(name: &str, why: &str) -> Self {
         let (subject, details) = match name {
             "" => ("nodes".to_owned(), json!({"kind": "nodes"})),
-            name => (
-                format!("nodes \"{name}\""),
-                json!({"name": name, "kind": "nodes"}),
-            ),
+            name => (format!("nodes \"{name}\""), json!({"name": name, "kind": "nodes"})),
         };
         let message = format!("{subject} is forbidden: {why}");
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).details(details)
@@ -67,12 +55,8 @@ impl Refusal {
 
     pub(super) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
-            message.to_owned(),
-        )
-        .details(json!({}))
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message.to_owned())
+            .details(json!({}))
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
@@ -118,19 +102,10 @@ impl Refusal {
         let (reason, message) = match code.as_u16() {
             401 => return Self::unauthorized(),
             403 => return Self::forbidden("", "refused on demand"),
-            429 => (
-                "TooManyRequests",
-                "Too many requests, please try again later.",
-            ),
-            500 => (
-                "InternalError",
-                "Internal error occurred: etcdserver: request timed out",
-            ),
+            429 => ("TooManyRequests", "Too many requests, please try again later."),
+            500 => ("InternalError", "Internal error occurred: etcdserver: request timed out"),
             503 => ("ServiceUnavailable", "apiserver not ready"),
-            504 => (
-                "Timeout",
-                "Timeout: request did not complete within the allotted timeout",
-            ),
+            504 => ("Timeout", "Timeout: request did not complete within the allotted timeout"),
             _ => ("", "refused on demand"),
         };
         let details = match retry_after {
@@ -171,10 +146,7 @@ impl Refusal {
 pub(super) fn json_response(code: StatusCode, body: &Value) -> Response<Body> {
     let mut bytes = serde_json::to_vec(body).expect("a Value serializes");
     bytes.push(b'\n');
-    head(code)
-        .header("content-length", bytes.len())
-        .body(full(bytes))
-        .expect("valid response")
+    head(code).header("content-length", bytes.len()).body(full(bytes)).expect("valid response")
 }
 
 /// The start of every answer.
@@ -196,16 +168,10 @@ pub(super) enum Form {
 impl Form {
     /// Reads `Accept`; the first media range that can be served wins, as in the real server.
     pub(super) fn of(headers: &HeaderMap, list: bool) -> Result<Self, Refusal> {
-        let accept = headers
-            .get("accept")
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or("*/*");
+        let accept = headers.get("accept").and_then(|v| v.to_str().ok()).unwrap_or("*/*");
         for range in accept.split(',') {
             let mut parts = range.split(';').map(str::trim);
-            let json = matches!(
-                parts.next(),
-                Some("application/json" | "application/*" | "*/*")
-            );
+            let json = matches!(parts.next(), Some("application/json" | "application/*" | "*/*"));
             let parameters: Vec<_> = parts.filter_map(|p| p.split_once('=')).collect();
             let get = |key| parameters.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
             match (json, get("as"), get("g"), get("v")) {

@@ -26,27 +26,18 @@ pub struct User {
 impl User {
     /// The kubelet of a Node.
     pub fn node(name: &str) -> Self {
-        Self {
-            name: format!("system:node:{name}"),
-            groups: vec!["system:nodes".to_owned()],
-        }
+        Self { name: format!("system:node:{name}"), groups: vec!["system:nodes".to_owned()] }
     }
 
     /// A user who may do everything.
     pub fn admin(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            groups: vec!["system:masters".to_owned()],
-        }
+        Self { name: name.to_owned(), groups: vec!["system:masters".to_owned()] }
     }
 
     /// The Node whose kubelet this is.
     pub(super) fn own_node(&self) -> Option<&str> {
         let node = self.name.strip_prefix("system:node:")?;
-        self.groups
-            .iter()
-            .any(|group| group == "system:nodes")
-            .then_some(node)
+        self.groups.iter().any(|group| group == "system:nodes").then_some(node)
     }
 
     pub(super) fn is_admin(&self) -> bool {
@@ -68,10 +59,7 @@ impl Gate {
             .allow_unauthenticated()
             .build()
             .expect("one trust anchor is enough");
-        Self {
-            verifier,
-            tokens: Mutex::default(),
-        }
+        Self { verifier, tokens: Mutex::default() }
     }
 
     /// For the handshake: asks for a certificate and takes any.
@@ -94,24 +82,15 @@ impl Gate {
 
     fn by_certificate(&self, certs: &[CertificateDer<'static>]) -> Option<User> {
         let (leaf, rest) = certs.split_first()?;
-        self.verifier
-            .verify_client_cert(leaf, rest, UnixTime::now())
-            .ok()?;
+        self.verifier.verify_client_cert(leaf, rest, UnixTime::now()).ok()?;
         let subject = Subject::of(leaf)?;
-        Some(User {
-            name: subject.common_name,
-            groups: subject.organizations,
-        })
+        Some(User { name: subject.common_name, groups: subject.organizations })
     }
 
     fn by_token(&self, head: &Parts) -> Option<User> {
         let value = head.headers.get("authorization")?.to_str().ok()?;
         let token = value.strip_prefix("Bearer ")?.trim();
-        self.tokens
-            .lock()
-            .expect("no panic under lock")
-            .get(token)
-            .cloned()
+        self.tokens.lock().expect("no panic under lock").get(token).cloned()
     }
 }
 

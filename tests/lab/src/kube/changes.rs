@@ -46,9 +46,7 @@ impl Changes {
             Err(_elapsed) => {
                 let store = self.brain.store();
                 let seen = &store.history[start..];
-                Err(anyhow!(
-                    "no such annotation change within {timeout:?}; seen: {seen:#?}"
-                ))
+                Err(anyhow!("no such annotation change within {timeout:?}; seen: {seen:#?}"))
             }
         }
     }

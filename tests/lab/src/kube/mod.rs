@@ -67,10 +67,7 @@ impl KubeApi {
 
     /// Replaces the server's certificate for new connections.
     pub fn set_server_cert(&self, credential: &Credential) -> Result<()> {
-        self.front.set_tls(server_config(
-            credential,
-            Some(self.brain.gate.handshake()),
-        )?);
+        self.front.set_tls(server_config(credential, Some(self.brain.gate.handshake()))?);
         Ok(())
     }
 
@@ -81,11 +78,7 @@ impl KubeApi {
 
     /// How often a watch that allows bookmarks gets one; a minute unless set.
     pub fn set_bookmark_interval(&self, interval: Duration) {
-        self.brain
-            .settings
-            .lock()
-            .expect("no panic under lock")
-            .bookmark_interval = interval;
+        self.brain.settings.lock().expect("no panic under lock").bookmark_interval = interval;
     }
 
     /// Adds a fresh Node. Panics if it is there.
@@ -129,16 +122,12 @@ impl KubeApi {
     /// An annotation's value.
     pub fn annotation(&self, name: &str, key: &str) -> Option<String> {
         let node = self.brain.store().get(name)?;
-        node["metadata"]["annotations"][key]
-            .as_str()
-            .map(str::to_owned)
+        node["metadata"]["annotations"][key].as_str().map(str::to_owned)
     }
 
     /// Sets `status.nodeInfo.systemUUID`.
     pub fn set_system_uuid(&self, name: &str, uuid: &str) {
-        self.modify(name, |node| {
-            node["status"]["nodeInfo"]["systemUUID"] = uuid.into()
-        });
+        self.modify(name, |node| node["status"]["nodeInfo"]["systemUUID"] = uuid.into());
     }
 
     /// A kubelet's heartbeat: new times in the conditions, nothing else.
@@ -156,12 +145,7 @@ impl KubeApi {
     /// Every annotation change of a Node, oldest first.
     pub fn history(&self, name: &str) -> Vec<Change> {
         let store = self.brain.store();
-        store
-            .history
-            .iter()
-            .filter(|change| change.node == name)
-            .cloned()
-            .collect()
+        store.history.iter().filter(|change| change.node == name).cloned().collect()
     }
 
     /// Every annotation change from now on.
@@ -197,11 +181,7 @@ impl KubeApi {
 
     /// How many requests of a verb there were.
     pub fn count(&self, verb: Verb) -> usize {
-        self.front
-            .records()
-            .iter()
-            .filter(|record| record.verb == verb)
-            .count()
+        self.front.records().iter().filter(|record| record.verb == verb).count()
     }
 
     /// How many watches were answered with 200 and are still open.
@@ -211,9 +191,7 @@ impl KubeApi {
 
     /// Waits until so many watches are open.
     pub async fn wait_for_watches(&self, count: usize, timeout: Duration) -> Result<()> {
-        self.wait_for_requests(timeout, |records| open_watches(records) >= count)
-            .await
-            .map(drop)
+        self.wait_for_requests(timeout, |records| open_watches(records) >= count).await.map(drop)
     }
 
     /// Waits until `done` holds for the requests.
@@ -255,11 +233,7 @@ impl KubeApi {
 
     /// Forgets old events: a watch from a resourceVersion of before is told that it is gone.
     pub fn compact(&self, gone_as: GoneAs) {
-        self.brain
-            .settings
-            .lock()
-            .expect("no panic under lock")
-            .gone_as = gone_as;
+        self.brain.settings.lock().expect("no panic under lock").gone_as = gone_as;
         self.brain.change(store::Store::compact);
     }
 }

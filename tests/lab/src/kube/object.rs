@@ -4,9 +4,7 @@ use serde_json::{Value, json};
 
 /// Now, as Kubernetes writes times.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A fresh Node, without a resourceVersion.
@@ -131,12 +129,7 @@ fn conditions(now: &str) -> Value {
             "KubeletHasSufficientPID",
             "kubelet has sufficient PID available"
         ),
-        condition(
-            "Ready",
-            "True",
-            "KubeletReady",
-            "kubelet is posting ready status"
-        ),
+        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
     ])
 }
 

@@ -19,16 +19,8 @@ pub(super) fn apply(
     content_type: Option<&str>,
     body: &[u8],
 ) -> Result<Value, Refusal> {
-    let media = content_type
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
-    if !matches!(
-        media,
-        "application/merge-patch+json" | "application/strategic-merge-patch+json"
-    ) {
+    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if !matches!(media, "application/merge-patch+json" | "application/strategic-merge-patch+json") {
         return Err(unsupported());
     }
     let patch: Value = serde_json::from_slice(body)
@@ -50,11 +42,7 @@ fn unsupported() -> Refusal {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
     );
-    Refusal::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "UnsupportedMediaType",
-        message,
-    )
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 }
 
 /// RFC 7386, section 2.
@@ -66,9 +54,7 @@ fn merge(target: &mut Value, patch: &Value) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
-    let Value::Object(target) = target else {
-        unreachable!("made an object above")
-    };
+    let Value::Object(target) = target else { unreachable!("made an object above") };
     for (key, value) in patch {
         if value.is_null() {
             target.remove(key);
@@ -81,9 +67,7 @@ fn merge(target: &mut Value, patch: &Value) {
 fn check_preconditions(stored: &Value, patch: &Value) -> Result<(), Refusal> {
     let name = stored["metadata"]["name"].as_str().unwrap_or_default();
     let differs = |key: &str| {
-        patch["metadata"]
-            .get(key)
-            .is_some_and(|wanted| *wanted != stored["metadata"][key])
+        patch["metadata"].get(key).is_some_and(|wanted| *wanted != stored["metadata"][key])
     };
     if differs("name") {
         return Err(Refusal::bad_request(format!(
@@ -104,13 +88,7 @@ fn restore(merged: &mut Value, stored: &Value) {
     if !merged["metadata"].is_object() {
         merged["metadata"] = stored["metadata"].clone();
     }
-    for key in [
-        "name",
-        "uid",
-        "creationTimestamp",
-        "resourceVersion",
-        "managedFields",
-    ] {
+    for key in ["name", "uid", "creationTimestamp", "resourceVersion", "managedFields"] {
         merged["metadata"][key] = stored["metadata"][key].clone();
     }
 }
@@ -127,9 +105,7 @@ fn check_maps(merged: &mut Value) -> Result<(), Refusal> {
             )));
         }
         if entries.count() == 0 {
-            merged["metadata"]
-                .as_object_mut()
-                .and_then(|metadata| metadata.remove(field));
+            merged["metadata"].as_object_mut().and_then(|metadata| metadata.remove(field));
         }
     }
     Ok(())
@@ -143,39 +119,23 @@ fn check_annotations(merged: &Value) -> Result<(), Refusal> {
         let problem = format!(
             "Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.'"
         );
-        return Err(Refusal::invalid(
-            name,
-            "FieldValueInvalid",
-            "metadata.annotations",
-            &problem,
-        ));
+        return Err(Refusal::invalid(name, "FieldValueInvalid", "metadata.annotations", &problem));
     }
-    let size: usize = entries()
-        .map(|(k, v)| k.len() + v.as_str().map_or(0, str::len))
-        .sum();
+    let size: usize = entries().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT {
         let problem = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
-        return Err(Refusal::invalid(
-            name,
-            "FieldValueTooLong",
-            "metadata.annotations",
-            &problem,
-        ));
+        return Err(Refusal::invalid(name, "FieldValueTooLong", "metadata.annotations", &problem));
     }
     Ok(())
 }
 
 fn is_qualified_name(key: &str) -> bool {
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(p, n)| (Some(p), n));
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(p, n)| (Some(p), n));
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     let good_name = (1..=63).contains(&name.len())
         && edge(name.chars().next())
         && edge(name.chars().last())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let good_prefix = |p: &str| (1..=253).contains(&p.len()) && p.split('.').all(is_dns_label);
     // The real server lower-cases annotation keys before it looks at the prefix.
     good_name && prefix.is_none_or(|p| good_prefix(&p.to_ascii_lowercase()))
@@ -185,9 +145,7 @@ fn is_dns_label(label: &str) -> bool {
     !label.is_empty()
         && !label.starts_with('-')
         && !label.ends_with('-')
-        && label
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
 /// NodeRestriction, as far as an agent could run into it.
@@ -205,15 +163,9 @@ fn check_restrictions(stored: &Value, merged: &Value, user: &User) -> Result<(),
         return Err(Refusal::forbidden(name, &why));
     }
     let (old, new) = (&stored["metadata"]["labels"], &merged["metadata"]["labels"]);
-    let keys = [old, new]
-        .into_iter()
-        .filter_map(Value::as_object)
-        .flat_map(Map::keys);
+    let keys = [old, new].into_iter().filter_map(Value::as_object).flat_map(Map::keys);
     let restricted = |key: &&String| key.contains("node-restriction.kubernetes.io/");
-    match keys
-        .filter(restricted)
-        .find(|key| old.get(key) != new.get(key))
-    {
+    match keys.filter(restricted).find(|key| old.get(key) != new.get(key)) {
         Some(key) => {
             let why = format!("node \"{node}\" is not allowed to modify labels: {key}");
             Err(Refusal::forbidden(name, &why))
@@ -232,17 +184,9 @@ mod tests {
     fn merges_as_the_rfc_says() {
         let cases = [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
-            (
-                json!({"a": "b"}),
-                json!({"b": "c"}),
-                json!({"a": "b", "b": "c"}),
-            ),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
             (json!({"a": "b"}), json!({"a": null}), json!({})),
-            (
-                json!({"a": "b", "b": "c"}),
-                json!({"a": null}),
-                json!({"b": "c"}),
-            ),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
             (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
             (
@@ -250,29 +194,13 @@ mod tests {
                 json!({"a": {"b": "d", "c": null}}),
                 json!({"a": {"b": "d"}}),
             ),
-            (
-                json!({"a": [{"b": "c"}]}),
-                json!({"a": [1]}),
-                json!({"a": [1]}),
-            ),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
             (json!(["a", "b"]), json!(["c", "d"]), json!(["c", "d"])),
             (json!({"a": "b"}), json!(["c"]), json!(["c"])),
             (json!({"a": "foo"}), json!(null), json!(null)),
-            (
-                json!({"e": null}),
-                json!({"a": 1}),
-                json!({"e": null, "a": 1}),
-            ),
-            (
-                json!([1, 2]),
-                json!({"a": "b", "c": null}),
-                json!({"a": "b"}),
-            ),
-            (
-                json!({}),
-                json!({"a": {"bb": {"ccc": null}}}),
-                json!({"a": {"bb": {}}}),
-            ),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
         ];
         for (mut target, patch, wanted) in cases {
             merge(&mut target, &patch);
@@ -282,12 +210,7 @@ mod tests {
 
     #[test]
     fn annotation_keys_are_qualified_names() {
-        for good in [
-            "a",
-            "acl.microsoft.com/update-status",
-            "A_b.c",
-            "ACL.example/x",
-        ] {
+        for good in ["a", "acl.microsoft.com/update-status", "A_b.c", "ACL.example/x"] {
             assert!(is_qualified_name(good), "{good}");
         }
         for bad in ["", "/x", "a/", "a/b/c", "-a", "under_score/x", "a/x y"] {

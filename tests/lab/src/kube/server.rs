@@ -57,10 +57,8 @@ pub(super) struct Settings {
 
 impl Brain {
     pub(super) fn new(gate: Gate) -> Self {
-        let settings = Settings {
-            bookmark_interval: Duration::from_secs(60),
-            gone_as: GoneAs::default(),
-        };
+        let settings =
+            Settings { bookmark_interval: Duration::from_secs(60), gone_as: GoneAs::default() };
         Self {
             store: Mutex::new(Store::new()),
             gate,
@@ -106,8 +104,7 @@ impl Service for Api {
     fn arrived(&self, _call: &Call) {}
 
     fn respond(&self, call: &Call) -> Response<Body> {
-        self.answer(call)
-            .unwrap_or_else(|refusal| refusal.response())
+        self.answer(call).unwrap_or_else(|refusal| refusal.response())
     }
 
     fn failure(&self, status: StatusCode, retry_after: Option<Duration>) -> Response<Body> {
@@ -123,11 +120,7 @@ impl Api {
         if target == Target::Health {
             return Ok(Response::new(full("ok")));
         }
-        let user = self
-            .0
-            .gate
-            .user(&call.head, &call.certs)
-            .ok_or_else(Refusal::unauthorized)?;
+        let user = self.0.gate.user(&call.head, &call.certs).ok_or_else(Refusal::unauthorized)?;
         match (target, &call.head.method) {
             (Target::Version, &Method::GET) => Ok(version()),
             (Target::Nodes, &Method::GET) => self.collection(call, &user),
@@ -141,11 +134,7 @@ impl Api {
     fn get(&self, call: &Call, user: &User, name: &str) -> Result<Response<Body>, Refusal> {
         authorize(user, "get", Some(name))?;
         let form = Form::of(&call.head.headers, false)?;
-        let node = self
-            .0
-            .store()
-            .get(name)
-            .ok_or_else(|| Refusal::no_node(name))?;
+        let node = self.0.store().get(name).ok_or_else(|| Refusal::no_node(name))?;
         Ok(json_response(StatusCode::OK, &form.render(&node)))
     }
 
@@ -154,11 +143,7 @@ impl Api {
         if !user.is_admin() && user.own_node().is_none() {
             return Err(cannot(user, "patch", Some(name), ""));
         }
-        let content_type = call
-            .head
-            .headers
-            .get("content-type")
-            .and_then(|v| v.to_str().ok());
+        let content_type = call.head.headers.get("content-type").and_then(|v| v.to_str().ok());
         let author = Author::Client(user.name.clone());
         let stored = self.0.change(|store| {
             let old = store.get(name).ok_or_else(|| Refusal::no_node(name))?;
@@ -172,17 +157,10 @@ impl Api {
         let query = query(&call.head);
         let name = selected_name(query.get("fieldSelector").map(AsRef::as_ref))?;
         let watching = wants_watch(&query);
-        authorize(
-            user,
-            if watching { "watch" } else { "list" },
-            name.as_deref(),
-        )?;
+        authorize(user, if watching { "watch" } else { "list" }, name.as_deref())?;
         if call.fault == Some(Fault::Gone) {
             let oldest = self.0.store().version();
-            return Err(Refusal::expired(
-                version_of(&query)?.unwrap_or_default(),
-                oldest,
-            ));
+            return Err(Refusal::expired(version_of(&query)?.unwrap_or_default(), oldest));
         }
         if watching {
             return self.watch(call, &query, name);
@@ -207,17 +185,9 @@ impl Api {
         let form = Form::of(&call.head.headers, false)?;
         let start = self.start(call, query)?;
         let seconds = query.get("timeoutSeconds").and_then(|s| s.parse().ok());
-        let timeout = seconds
-            .filter(|s| *s > 0)
-            .map_or(DEFAULT_WATCH, Duration::from_secs);
+        let timeout = seconds.filter(|s| *s > 0).map_or(DEFAULT_WATCH, Duration::from_secs);
         let bookmarks = is_true(query, "allowWatchBookmarks");
-        let options = Options {
-            name,
-            form,
-            start,
-            bookmarks,
-            timeout,
-        };
+        let options = Options { name, form, start, bookmarks, timeout };
         let body = body(self.0.clone(), options);
         Ok(head(StatusCode::OK).body(body).expect("valid response"))
     }
@@ -231,9 +201,7 @@ impl Api {
         }
         let gone_as = self.0.settings().gone_as;
         Ok(match (initial, asked) {
-            (Some(true), _) => Start::State {
-                marked: is_true(query, "allowWatchBookmarks"),
-            },
+            (Some(true), _) => Start::State { marked: is_true(query, "allowWatchBookmarks") },
             (Some(false), None) => Start::Now,
             (None, None) => Start::State { marked: false },
             (_, Some(asked)) if asked >= oldest => Start::After(asked),
@@ -260,10 +228,7 @@ impl<'a> Target<'a> {
             NODES => Self::Nodes,
             "/version" => Self::Version,
             "/healthz" | "/livez" | "/readyz" => Self::Health,
-            _ => match path
-                .strip_prefix(NODES)
-                .and_then(|rest| rest.strip_prefix('/'))
-            {
+            _ => match path.strip_prefix(NODES).and_then(|rest| rest.strip_prefix('/')) {
                 Some(name) if !name.is_empty() && !name.contains('/') => Self::Node(name),
                 _ => Self::Elsewhere,
             },
@@ -278,9 +243,7 @@ fn query(head: &Parts) -> Query<'_> {
 }
 
 fn is_true(query: &Query<'_>, key: &str) -> bool {
-    query
-        .get(key)
-        .is_some_and(|value| matches!(value.as_ref(), "true" | "1"))
+    query.get(key).is_some_and(|value| matches!(value.as_ref(), "true" | "1"))
 }
 
 fn wants_watch(query: &Query<'_>) -> bool {
@@ -321,11 +284,7 @@ fn initial_events(query: &Query<'_>) -> Result<Option<bool>, Refusal> {
 /// The Node that a field selector narrows the collection to.
 fn selected_name(selector: Option<&str>) -> Result<Option<String>, Refusal> {
     let mut name = None;
-    for clause in selector
-        .unwrap_or_default()
-        .split(',')
-        .filter(|clause| !clause.is_empty())
-    {
+    for clause in selector.unwrap_or_default().split(',').filter(|clause| !clause.is_empty()) {
         let (field, value) = clause.split_once('=').unwrap_or((clause, ""));
         match (field, value.trim_start_matches('=')) {
             ("metadata.name", value) => name = Some(value.to_owned()),
@@ -361,11 +320,7 @@ fn cannot(user: &User, verb: &str, name: Option<&str>, why: &str) -> Refusal {
         text = format!("{text}: {why}");
     }
     // A list is a request for the collection, even with a field selector.
-    Refusal::forbidden(
-        name.filter(|_| matches!(verb, "get" | "patch"))
-            .unwrap_or_default(),
-        &text,
-    )
+    Refusal::forbidden(name.filter(|_| matches!(verb, "get" | "patch")).unwrap_or_default(), &text)
 }
 
 fn version() -> Response<Body> {

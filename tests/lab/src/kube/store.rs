@@ -88,13 +88,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        Self {
-            version: 1000,
-            oldest: 0,
-            nodes: BTreeMap::new(),
-            log: vec![],
-            history: vec![],
-        }
+        Self { version: 1000, oldest: 0, nodes: BTreeMap::new(), log: vec![], history: vec![] }
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -112,21 +106,13 @@ impl Store {
     /// The Nodes in order of name, or only one.
     pub(super) fn list(&self, name: Option<&str>) -> Vec<Arc<Value>> {
         let wanted = |node: &&String| name.is_none_or(|name| name == node.as_str());
-        self.nodes
-            .iter()
-            .filter(|(node, _)| wanted(node))
-            .map(|(_, v)| v.clone())
-            .collect()
+        self.nodes.iter().filter(|(node, _)| wanted(node)).map(|(_, v)| v.clone()).collect()
     }
 
     /// Events after `version`, oldest first.
     pub(super) fn since(&self, version: u64, name: Option<&str>) -> Vec<Event> {
         let start = self.log.partition_point(|event| event.version <= version);
-        self.log[start..]
-            .iter()
-            .filter(|event| event.concerns(name))
-            .cloned()
-            .collect()
+        self.log[start..].iter().filter(|event| event.concerns(name)).cloned().collect()
     }
 
     /// Forgets what a new watch could resume from, as etcd's compaction does.
@@ -136,18 +122,12 @@ impl Store {
     }
 
     pub(super) fn add(&mut self, name: &str) {
-        assert!(
-            !self.nodes.contains_key(name),
-            "Node {name} is there already"
-        );
+        assert!(!self.nodes.contains_key(name), "Node {name} is there already");
         self.store(EventKind::Added, object::node(name));
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        let last = self
-            .nodes
-            .remove(name)
-            .unwrap_or_else(|| panic!("no Node {name}"));
+        let last = self.nodes.remove(name).unwrap_or_else(|| panic!("no Node {name}"));
         self.version += 1;
         let mut object = Value::clone(&last);
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -176,11 +156,7 @@ impl Store {
     }
 
     fn append(&mut self, kind: EventKind, object: Arc<Value>) {
-        self.log.push(Event {
-            version: self.version,
-            kind,
-            object,
-        });
+        self.log.push(Event { version: self.version, kind, object });
     }
 
     fn remember(&mut self, name: &str, old: &Value, new: &Value, by: &Author) {
@@ -213,14 +189,9 @@ pub(super) fn set_annotation(object: &mut Value, key: &str, value: Option<&str>)
 }
 
 pub(super) fn name_of(object: &Value) -> String {
-    object["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 fn keys(map: &Value) -> impl Iterator<Item = String> {
-    map.as_object()
-        .into_iter()
-        .flat_map(|map| map.keys().cloned())
+    map.as_object().into_iter().flat_map(|map| map.keys().cloned())
 }

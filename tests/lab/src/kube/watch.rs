@@ -171,9 +171,7 @@ impl Feed {
         self.end = Some(cut);
         if cut == WatchCut::MidLine {
             let objects = self.brain.store().list(self.options.name.as_deref());
-            let object = objects
-                .first()
-                .map_or(Value::Null, |o| self.options.form.render(o));
+            let object = objects.first().map_or(Value::Null, |o| self.options.form.render(o));
             let line = line(EventKind::Modified.name(), &object);
             self.pending.push_back(line.slice(..line.len() / 2));
         }

@@ -23,28 +23,16 @@ impl Installed {
     pub(super) fn of(setup: &Setup, pki: &Pki) -> Result<Self> {
         let identity = pki.kubelet_cert(NODE);
         let kubelet = || Pem::File(Path::new(KUBELET));
-        let login = Login::Certificate {
-            cert: kubelet(),
-            key: kubelet(),
-        };
+        let login = Login::Certificate { cert: kubelet(), key: kubelet() };
         let kubeconfig = kubeconfig(API, Pem::File(Path::new(CA)), login);
         let mut files = vec![
             (CA.to_owned(), pki.ca_pem(), 0o644),
             (KUBELET.to_owned(), identity.combined_pem(), 0o600),
             ("/var/lib/kubelet/kubeconfig".to_owned(), kubeconfig, 0o600),
         ];
-        files.extend(
-            setup
-                .files
-                .iter()
-                .map(|(path, text)| (path.clone(), text.clone(), 0o644)),
-        );
+        files.extend(setup.files.iter().map(|(path, text)| (path.clone(), text.clone(), 0o644)));
         files.push((drop_in(setup.mode), settings(setup), 0o644));
-        Ok(Self {
-            agent: setup.agent.clone(),
-            mode: setup.mode,
-            files,
-        })
+        Ok(Self { agent: setup.agent.clone(), mode: setup.mode, files })
     }
 
     pub(super) fn put(self, layer: &Layer) -> Result<()> {

@@ -61,11 +61,7 @@ impl Request {
 
     /// The name of the unit that runs it.
     pub fn unit(&self) -> String {
-        format!(
-            "trident-acl-agent-{}-{}.service",
-            self.operation(),
-            self.operation_id()
-        )
+        format!("trident-acl-agent-{}-{}.service", self.operation(), self.operation_id())
     }
 
     /// The annotation's value.

@@ -8,9 +8,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 fn validator(name: &str) -> Result<Validator> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs/schemas")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas").join(name);
     let schema: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
     jsonschema::draft202012::new(&schema).with_context(|| format!("{name} is no schema"))
 }
@@ -22,14 +20,8 @@ pub(super) fn check_status(status: &Value) -> Result<()> {
         let _ = VALIDATOR.set(validator("update-status-1.0.json")?);
     }
     let validator = VALIDATOR.get().context("set above")?;
-    let problems: Vec<_> = validator
-        .iter_errors(status)
-        .map(|problem| problem.to_string())
-        .collect();
-    ensure!(
-        problems.is_empty(),
-        "{status} breaks its schema: {}",
-        problems.join("; ")
-    );
+    let problems: Vec<_> =
+        validator.iter_errors(status).map(|problem| problem.to_string()).collect();
+    ensure!(problems.is_empty(), "{status} breaks its schema: {}", problems.join("; "));
     Ok(())
 }

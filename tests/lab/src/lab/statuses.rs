@@ -45,14 +45,8 @@ impl Lab {
     /// Every status that the agent ever wrote on the Node.
     pub fn published(&self) -> Vec<(String, Value)> {
         let by_agent = |author: &Author| matches!(author, Author::Client(_));
-        let changes = self
-            .kube
-            .history(NODE)
-            .into_iter()
-            .filter(|change| by_agent(&change.by));
-        changes
-            .map(|change| (change.key.clone(), change.json()))
-            .collect()
+        let changes = self.kube.history(NODE).into_iter().filter(|change| by_agent(&change.by));
+        changes.map(|change| (change.key.clone(), change.json())).collect()
     }
 
     /// The codes that were published for this request under this key, repetitions of one folded.
@@ -71,14 +65,8 @@ impl Lab {
     pub fn check_published(&self) -> Result<()> {
         for (key, status) in self.published() {
             schema::check_status(&status)?;
-            ensure!(
-                key == STATUS || key == COMMIT_STATUS,
-                "the agent wrote {key}"
-            );
-            ensure!(
-                (key == COMMIT_STATUS) == (status["operation"] == "commit"),
-                "{key}: {status}"
-            );
+            ensure!(key == STATUS || key == COMMIT_STATUS, "the agent wrote {key}");
+            ensure!((key == COMMIT_STATUS) == (status["operation"] == "commit"), "{key}: {status}");
         }
         Ok(())
     }

@@ -52,9 +52,7 @@ impl Fleet {
 
     /// A group for amd64 that need not have a package.
     pub(super) fn add_group(&mut self, app: &str, track: &str) {
-        self.groups
-            .entry((normal(app), track.to_owned(), "amd64".to_owned()))
-            .or_default();
+        self.groups.entry((normal(app), track.to_owned(), "amd64".to_owned())).or_default();
     }
 
     pub(super) fn clear_packages(&mut self, app: &str, track: &str) {
@@ -66,9 +64,7 @@ impl Fleet {
     }
 
     pub(super) fn set_refusal(&mut self, app: &str, track: &str, status: Option<&str>) {
-        self.each_group(app, track, |group| {
-            group.refusal = status.map(str::to_owned)
-        });
+        self.each_group(app, track, |group| group.refusal = status.map(str::to_owned));
     }
 
     pub(super) fn instances(&self) -> Vec<Instance> {
@@ -88,11 +84,7 @@ impl Fleet {
 
     /// The group of a request; `None` is answered `error-unknownApplicationOrGroup`.
     pub(super) fn group_of(&self, app: &AppRequest, os_arch: Option<&str>) -> Option<GroupKey> {
-        let key = (
-            normal(app.app_id()),
-            app.track().to_owned(),
-            arch(os_arch).to_owned(),
-        );
+        let key = (normal(app.app_id()), app.track().to_owned(), arch(os_arch).to_owned());
         self.groups.contains_key(&key).then_some(key)
     }
 
@@ -105,19 +97,12 @@ impl Fleet {
 
     /// Drops every event of a request.
     pub(super) fn drop_events(&mut self, app: &AppRequest, reason: DropReason) {
-        app.events
-            .iter()
-            .for_each(|event| self.drop_event(app, event, reason));
+        app.events.iter().for_each(|event| self.drop_event(app, event, reason));
     }
 
     fn drop_event(&mut self, app: &AppRequest, event: &EventRequest, reason: DropReason) {
         let (at, machine_id) = (Instant::now(), app.machine_id().to_owned());
-        self.dropped.push(DroppedEvent {
-            at,
-            machine_id,
-            event: event.clone(),
-            reason,
-        });
+        self.dropped.push(DroppedEvent { at, machine_id, event: event.clone(), reason });
     }
 
     fn try_event(
@@ -202,10 +187,7 @@ impl Fleet {
     }
 
     fn grant(&mut self, key: &GroupKey, at: usize, package: &PackageSpec) {
-        self.groups
-            .get_mut(key)
-            .expect("the group was found")
-            .granted += 1;
+        self.groups.get_mut(key).expect("the group was found").granted += 1;
         let instance = &mut self.instances[at];
         instance.last_update_version = Some(package.version.clone());
         instance.update_in_progress = true;
@@ -246,14 +228,10 @@ impl Group {
         let channel = self.packages.iter().rfind(|p| !p.floor).filter(newer);
         let floors = self.packages.iter().filter(|p| p.floor).filter(newer);
         let reachable = floors.filter(|floor| match self.packages.iter().rfind(|p| !p.floor) {
-            Some(last) => semver(&floor.version)
-                .cmp_precedence(&semver(&last.version))
-                .is_le(),
+            Some(last) => semver(&floor.version).cmp_precedence(&semver(&last.version)).is_le(),
             None => true,
         });
-        reachable
-            .min_by(|a, b| semver(&a.version).cmp_precedence(&semver(&b.version)))
-            .or(channel)
+        reachable.min_by(|a, b| semver(&a.version).cmp_precedence(&semver(&b.version))).or(channel)
     }
 }
 

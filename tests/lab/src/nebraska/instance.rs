@@ -74,11 +74,7 @@ impl Instance {
         if matches!(status, InstanceStatus::Complete | InstanceStatus::Error) {
             self.update_in_progress = false;
         }
-        self.history.push(InstanceEvent {
-            at: Instant::now(),
-            status,
-            version,
-        });
+        self.history.push(InstanceEvent { at: Instant::now(), status, version });
     }
 }
 

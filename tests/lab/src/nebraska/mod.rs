@@ -47,10 +47,7 @@ impl Nebraska {
         let world = Arc::<Mutex<World>>::default();
         let tls = server_config(&pki.server_cert(names), None);
         let service = Arc::new(Server(world.clone()));
-        Self {
-            world,
-            front: Front::new(service, tls.expect("a fresh certificate is usable")),
-        }
+        Self { world, front: Front::new(service, tls.expect("a fresh certificate is usable")) }
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -122,9 +119,7 @@ impl Nebraska {
 
     /// The first instance of a machine.
     pub fn instance(&self, machine_id: &str) -> Option<Instance> {
-        self.instances()
-            .into_iter()
-            .find(|instance| instance.machine_id == machine_id)
+        self.instances().into_iter().find(|instance| instance.machine_id == machine_id)
     }
 
     /// Every event that was acknowledged and had no effect.
@@ -164,10 +159,7 @@ impl Nebraska {
         status: InstanceStatus,
         timeout: Duration,
     ) -> Result<Instance> {
-        let look = || {
-            self.instance(machine_id)
-                .filter(|instance| instance.status == status)
-        };
+        let look = || self.instance(machine_id).filter(|instance| instance.status == status);
         self.front.wait_until(timeout, look).await
     }
 

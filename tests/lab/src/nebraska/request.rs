@@ -70,9 +70,7 @@ impl OmahaRequest {
     /// (type, result) of every event of every app.
     pub fn events(&self) -> Vec<(i64, i64)> {
         let events = self.apps.iter().flat_map(|app| &app.events);
-        events
-            .map(|event| (event.event_type, event.event_result))
-            .collect()
+        events.map(|event| (event.event_type, event.event_result)).collect()
     }
 
     /// `version` of `<request>`.
@@ -98,10 +96,7 @@ impl OmahaRequest {
 
 impl AppRequest {
     fn attribute(&self, name: &str) -> &str {
-        self.attributes
-            .get(name)
-            .map(String::as_str)
-            .unwrap_or_default()
+        self.attributes.get(name).map(String::as_str).unwrap_or_default()
     }
 
     /// `appid`, empty where absent; so are the next ones.
@@ -173,10 +168,7 @@ impl Parsed {
             [root] => return Err(format!("expected <request>, not <{root}>")),
             ["request", "os"] => self.os = Some(attributes),
             ["request", "app"] => {
-                self.apps.push(AppRequest {
-                    attributes,
-                    ..AppRequest::default()
-                });
+                self.apps.push(AppRequest { attributes, ..AppRequest::default() });
             }
             ["request", "app", child] => {
                 let app = self.apps.last_mut().ok_or("no <app> is open")?;
@@ -196,10 +188,7 @@ impl Parsed {
 fn event(attributes: Attributes) -> Result<EventRequest, String> {
     let number = |name: &str| match attributes.get(name) {
         None => Ok(0),
-        Some(text) => text
-            .trim()
-            .parse()
-            .map_err(|_| format!("{name}=\"{text}\" is no number")),
+        Some(text) => text.trim().parse().map_err(|_| format!("{name}=\"{text}\" is no number")),
     };
     Ok(EventRequest {
         event_type: number("eventtype")?,
@@ -227,9 +216,7 @@ fn attributes(element: &BytesStart<'_>) -> Result<Attributes, String> {
 fn check_entity(entity: &quick_xml::events::BytesRef<'_>) -> Result<(), String> {
     let name = entity.xml10_content();
     let known = matches!(name.as_ref(), "lt" | "gt" | "amp" | "apos" | "quot");
-    let character = entity
-        .resolve_char_ref()
-        .map_err(|error| error.to_string())?;
+    let character = entity.resolve_char_ref().map_err(|error| error.to_string())?;
     match known || character.is_some() {
         true => Ok(()),
         false => Err(format!("invalid character entity &{name};")),
@@ -262,10 +249,7 @@ mod tests {
         let app = &parsed.apps[0];
         assert_eq!(parsed.attributes["sessionid"], "s");
         assert_eq!(parsed.os.unwrap()["arch"], "amd64");
-        assert_eq!(
-            (app.app_id(), app.track(), app.machine_id()),
-            ("a&b", "t", "m")
-        );
+        assert_eq!((app.app_id(), app.track(), app.machine_id()), ("a&b", "t", "m"));
         assert_eq!(app.events.len(), 1);
         assert_eq!(app.events[0].attributes["errorcode"], "7");
         assert!(app.ping.is_some() && app.update_check.is_some() && !app.is_bare());

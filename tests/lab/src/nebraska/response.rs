@@ -27,11 +27,7 @@ pub(super) fn render(apps: &[AppAnswer]) -> String {
 }
 
 fn app(app: &AppAnswer) -> String {
-    let ping = if app.ping {
-        "<ping status=\"ok\"></ping>"
-    } else {
-        ""
-    };
+    let ping = if app.ping { "<ping status=\"ok\"></ping>" } else { "" };
     let check = app.check.as_ref().map(update_check).unwrap_or_default();
     let events = "<event status=\"ok\"></event>".repeat(app.events);
     format!(
@@ -50,10 +46,7 @@ fn update_check(check: &Check) -> String {
                 format!("<urls><url codebase=\"{}\"></url></urls>", escape(codebase))
             };
             let urls = package.codebase.as_ref().map(url).unwrap_or_default();
-            format!(
-                "<updatecheck status=\"ok\">{urls}{}</updatecheck>",
-                manifest(package)
-            )
+            format!("<updatecheck status=\"ok\">{urls}{}</updatecheck>", manifest(package))
         }
     }
 }
@@ -61,21 +54,10 @@ fn update_check(check: &Check) -> String {
 fn manifest(spec: &PackageSpec) -> String {
     let labels = labels(spec);
     let here = |place| spec.label_place == place || spec.label_place == LabelPlace::Both;
-    let in_manifest = if here(LabelPlace::Manifest) {
-        labels.as_str()
-    } else {
-        ""
-    };
-    let in_package = if here(LabelPlace::Package) {
-        labels.as_str()
-    } else {
-        ""
-    };
+    let in_manifest = if here(LabelPlace::Manifest) { labels.as_str() } else { "" };
+    let in_package = if here(LabelPlace::Package) { labels.as_str() } else { "" };
     let image = package(&spec.name, &spec.hash, spec.size, in_package);
-    let extra = spec
-        .extra_packages
-        .iter()
-        .map(|p| package(&p.name, &p.hash, p.size, ""));
+    let extra = spec.extra_packages.iter().map(|p| package(&p.name, &p.hash, p.size, ""));
     let extra: String = extra.collect();
     format!(
         "<manifest version=\"{}\"><packages>{image}{extra}</packages>{in_manifest}</manifest>",
@@ -93,14 +75,8 @@ fn package(name: &str, hash: &str, size: u64, labels: &str) -> String {
 
 fn labels(spec: &PackageSpec) -> String {
     let sha384 = spec.sha384.iter().map(|hex| (SHA384_LABEL, hex.as_str()));
-    let extra = spec
-        .extra_labels
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let labels: String = extra
-        .chain(sha384)
-        .map(|(n, v)| label(spec.label_form, n, v))
-        .collect();
+    let extra = spec.extra_labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let labels: String = extra.chain(sha384).map(|(n, v)| label(spec.label_form, n, v)).collect();
     match labels.is_empty() {
         true => labels,
         false => format!("<labels>{labels}</labels>"),

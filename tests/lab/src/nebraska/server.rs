@@ -93,9 +93,7 @@ impl Service for Server {
     fn failure(&self, status: StatusCode, retry_after: Option<Duration>) -> Response<Body> {
         let mut response = plain(status, status.canonical_reason().unwrap_or("failed"));
         if let Some(wait) = retry_after {
-            response
-                .headers_mut()
-                .insert("retry-after", wait.as_secs().into());
+            response.headers_mut().insert("retry-after", wait.as_secs().into());
         }
         response
     }
@@ -110,10 +108,7 @@ impl Service for Server {
 
 impl World {
     fn update(&mut self, call: &Call) -> Response<Body> {
-        let request = self
-            .requests
-            .iter_mut()
-            .rfind(|request| request.record == call.record);
+        let request = self.requests.iter_mut().rfind(|request| request.record == call.record);
         let body = match request {
             None => PROLOGUE.to_owned(),
             Some(request) => {

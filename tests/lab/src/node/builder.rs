@@ -33,9 +33,7 @@ pub struct Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("hostname", &self.hostname)
-            .finish_non_exhaustive()
+        f.debug_struct("Builder").field("hostname", &self.hostname).finish_non_exhaustive()
     }
 }
 
@@ -161,23 +159,12 @@ impl Builder {
         };
         let machine = Machine::new(plan, Arc::clone(&cgroup))?;
         let machine_id = self.machine_id;
-        Ok(Node {
-            machine,
-            cgroup,
-            network,
-            layer,
-            machine_id,
-            scratch,
-        })
+        Ok(Node { machine, cgroup, network, layer, machine_id, scratch })
     }
 
     fn identity(&self, layer: &Layer) -> Result<()> {
         layer.install("/etc/machine-id", format!("{}\n", self.machine_id), 0o444)?;
         layer.install("/etc/hostname", format!("{}\n", self.hostname), 0o644)?;
-        layer.install(
-            "/etc/hosts",
-            format!("{HOSTS}127.0.1.1 {}\n", self.hostname),
-            0o644,
-        )
+        layer.install("/etc/hosts", format!("{HOSTS}127.0.1.1 {}\n", self.hostname), 0o644)
     }
 }

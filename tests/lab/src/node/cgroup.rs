@@ -50,9 +50,7 @@ impl Drop for Cgroup {
 /// Where the unified hierarchy is mounted: on its own, or beside the old one.
 pub(super) fn root() -> Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
-    let unified = mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>());
+    let unified = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let found = unified
         .filter(|fields| fields.get(2) == Some(&"cgroup2"))
         .find_map(|fields| fields.get(1).map(PathBuf::from));
@@ -66,9 +64,7 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
     kill(dir)?;
     clear_below(dir)?;
-    let removed = poll(Duration::from_secs(5), || {
-        fs::remove_dir(dir).is_ok() || !dir.exists()
-    });
+    let removed = poll(Duration::from_secs(5), || fs::remove_dir(dir).is_ok() || !dir.exists());
     ensure!(removed, "cannot remove {}", dir.display());
     Ok(())
 }
@@ -101,10 +97,7 @@ fn remove_tree(dir: &Path) {
 
 fn children(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect()
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 fn collect(dir: &Path, found: &mut Vec<u32>) {

@@ -29,13 +29,7 @@ pub struct Output {
 impl Output {
     /// Its trimmed standard output; an error unless it exited with 0.
     pub fn text(&self) -> Result<&str> {
-        ensure!(
-            self.code == Some(0),
-            "exit code {:?}: {}{}",
-            self.code,
-            self.stdout,
-            self.stderr
-        );
+        ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stdout, self.stderr);
         Ok(self.stdout.trim())
     }
 }
@@ -83,9 +77,7 @@ impl Node {
         let leader = self.leader()?;
         Command::new("nsenter")
             .arg(format!("--target={leader}"))
-            .args([
-                "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd",
-            ])
+            .args(["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"])
             .args(["--", "env", "-i", PATH, "LANG=C.UTF-8", "SYSTEMD_PAGER=cat"])
             .args(command)
             .stdin(Stdio::piped())
@@ -102,9 +94,7 @@ impl Node {
 
     /// A property of a unit, as `systemctl show` prints it.
     pub async fn show(&self, unit: &str, property: &str) -> Result<String> {
-        let output = self
-            .systemctl(&["show", "--value", "-p", property, unit])
-            .await?;
+        let output = self.systemctl(&["show", "--value", "-p", property, unit]).await?;
         Ok(output.text()?.to_owned())
     }
 
@@ -112,9 +102,7 @@ impl Node {
     pub async fn write_file(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
         let script = r#"mkdir -p "${1%/*}/" && cat > "$1""#;
         let command = ["sh", "-c", script, "write", path];
-        self.run_with(&command, bytes.as_ref(), COMMAND_LIMIT)
-            .await?
-            .text()?;
+        self.run_with(&command, bytes.as_ref(), COMMAND_LIMIT).await?.text()?;
         Ok(())
     }
 
@@ -130,11 +118,7 @@ impl Node {
 
     /// The boot id, as `/proc` prints it.
     pub async fn boot_id(&self) -> Result<String> {
-        Ok(self
-            .read_file("/proc/sys/kernel/random/boot_id")
-            .await?
-            .trim()
-            .to_owned())
+        Ok(self.read_file("/proc/sys/kernel/random/boot_id").await?.trim().to_owned())
     }
 
     /// A connection to the node's system bus, from outside.
@@ -142,8 +126,6 @@ impl Node {
         let socket = self.root()?.join("run/dbus/system_bus_socket");
         let address = format!("unix:path={}", socket.display());
         let connection = zbus::connection::Builder::address(address.as_str()).build();
-        connection
-            .await
-            .context("cannot connect to the node's system bus")
+        connection.await.context("cannot connect to the node's system bus")
     }
 }

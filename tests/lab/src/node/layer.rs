@@ -56,11 +56,7 @@ impl Layer {
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         let path = relative(path)?;
         let upper = self.upper.join(&path);
-        let found = if upper.exists() {
-            upper
-        } else {
-            self.lower.join(&path)
-        };
+        let found = if upper.exists() { upper } else { self.lower.join(&path) };
         fs::read(&found).with_context(|| format!("cannot read /{}", path.display()))
     }
 
@@ -82,16 +78,8 @@ impl Layer {
         for part in path.components() {
             here.push(part);
             let (lower, upper) = (self.lower.join(&here), self.upper.join(&here));
-            let shown = if upper.is_symlink() || upper.exists() {
-                &upper
-            } else {
-                &lower
-            };
-            ensure!(
-                !shown.is_symlink(),
-                "/{} is a link: name what it points to",
-                here.display()
-            );
+            let shown = if upper.is_symlink() || upper.exists() { &upper } else { &lower };
+            ensure!(!shown.is_symlink(), "/{} is a link: name what it points to", here.display());
             if !upper.exists() {
                 fs::create_dir(&upper)?;
                 let mode = fs::metadata(&lower).map_or(0o755, |found| found.permissions().mode());
@@ -103,15 +91,9 @@ impl Layer {
 }
 
 fn relative(path: &str) -> Result<PathBuf> {
-    let Some(path) = path.strip_prefix('/') else {
-        bail!("{path} is not absolute")
-    };
+    let Some(path) = path.strip_prefix('/') else { bail!("{path} is not absolute") };
     let path = PathBuf::from(path);
-    ensure!(
-        path.components()
-            .all(|part| matches!(part, Component::Normal(_))),
-        "odd path"
-    );
+    ensure!(path.components().all(|part| matches!(part, Component::Normal(_))), "odd path");
     Ok(path)
 }
 
@@ -131,10 +113,7 @@ mod tests {
     #[test]
     fn install_replaces_and_keeps_modes() -> Result<()> {
         let (_dir, layer) = layer()?;
-        fs::set_permissions(
-            layer.lower().join("root"),
-            fs::Permissions::from_mode(0o700),
-        )?;
+        fs::set_permissions(layer.lower().join("root"), fs::Permissions::from_mode(0o700))?;
         layer.install("/root/file", "one", 0o600)?;
         layer.install("/root/file", "two", 0o640)?;
         assert_eq!(layer.read("/root/file")?, b"two");

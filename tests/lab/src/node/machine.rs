@@ -79,26 +79,14 @@ impl Machine {
         let sender = Arc::new(sender);
         let (switch, pressed) = mpsc::channel();
         let notify = plan.notify.clone();
-        let driver = Driver {
-            plan,
-            cgroup: Arc::clone(&cgroup),
-            power: Arc::clone(&sender),
-            pressed,
-        };
+        let driver =
+            Driver { plan, cgroup: Arc::clone(&cgroup), power: Arc::clone(&sender), pressed };
         let listener = thread::Builder::new().name("lab-notify".into());
         let threads = vec![
-            thread::Builder::new()
-                .name("lab-power".into())
-                .spawn(move || driver.run())?,
+            thread::Builder::new().name("lab-power".into()).spawn(move || driver.run())?,
             listener.spawn(move || listen(&socket, &sender))?,
         ];
-        Ok(Self {
-            power,
-            cgroup,
-            notify,
-            switch: Some(switch),
-            threads,
-        })
+        Ok(Self { power, cgroup, notify, switch: Some(switch), threads })
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Power> {
@@ -159,10 +147,7 @@ impl Driver {
     }
 
     fn switched_off(&self) -> bool {
-        matches!(
-            self.pressed.try_recv(),
-            Err(mpsc::TryRecvError::Disconnected)
-        )
+        matches!(self.pressed.try_recv(), Err(mpsc::TryRecvError::Disconnected))
     }
 
     /// One boot, from before it begins until it has ended; the answer is the exit code.
@@ -183,56 +168,27 @@ impl Driver {
 
     fn spawn(&self) -> Result<Child> {
         let plan = &self.plan;
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(&plan.console)?;
+        let log = File::options().create(true).append(true).open(&plan.console)?;
         let mut command = Command::new("sh");
-        command
-            .args(["-c", ENTER, "enter"])
-            .arg(self.cgroup.path().join("cgroup.procs"));
-        command
-            .arg("nsenter")
-            .arg(format!("--net={}", plan.network));
-        command.args([
-            "unshare",
-            "--mount",
-            "--pid",
-            "--mount-proc",
-            "--fork",
-            "--kill-child",
-        ]);
+        command.args(["-c", ENTER, "enter"]).arg(self.cgroup.path().join("cgroup.procs"));
+        command.arg("nsenter").arg(format!("--net={}", plan.network));
+        command.args(["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]);
         command.args(["--propagation", "private", "--", "sh", "-c", START, "start"]);
         command.arg(overlay(plan)).arg(&plan.merged);
         command.args(["--quiet", "--register=no", "--keep-unit", "--boot"]);
         // A read-only console keeps the output of units; a pipe loses it.
-        command.args([
-            "--console=read-only",
-            "--notify-ready=yes",
-            "--capability=CAP_NET_ADMIN",
-        ]);
-        command
-            .arg(format!("--machine={}", plan.name))
-            .arg("-D")
-            .arg(&plan.merged);
+        command.args(["--console=read-only", "--notify-ready=yes", "--capability=CAP_NET_ADMIN"]);
+        command.arg(format!("--machine={}", plan.name)).arg("-D").arg(&plan.merged);
         command.args(&plan.arguments);
-        command
-            .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
-            .env("NOTIFY_SOCKET", &plan.notify);
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1").env("NOTIFY_SOCKET", &plan.notify);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn().context("cannot start the container")
     }
 }
 
 fn overlay(plan: &Plan) -> String {
     let (lower, upper) = (plan.layer.lower().display(), plan.layer.upper().display());
-    format!(
-        "lowerdir={lower},upperdir={upper},workdir={}",
-        plan.work.display()
-    )
+    format!("lowerdir={lower},upperdir={upper},workdir={}", plan.work.display())
 }
 
 /// Takes what the container manager announces: first that PID 1 runs, then that the boot is

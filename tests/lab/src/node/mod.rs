@@ -3,10 +3,7 @@
 //!
 //! It survives reboots and power cuts like a machine: its files stay, `/run` does not, the boot id
 //! changes. Everything of it is gone when it is dropped, and also when the test process is killed.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "they are the product's rules on files and waiting"
-)]
+#![allow(clippy::disallowed_methods, reason = "they are the product's rules on files and waiting")]
 
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -50,14 +47,7 @@ pub fn missing() -> Option<String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
-    let programs = [
-        "systemd-nspawn",
-        "mmdebstrap",
-        "nsenter",
-        "setpriv",
-        "ip",
-        "journalctl",
-    ];
+    let programs = ["systemd-nspawn", "mmdebstrap", "nsenter", "setpriv", "ip", "journalctl"];
     let lacking: Vec<_> = programs.into_iter().filter(|name| !found(name)).collect();
     (!lacking.is_empty()).then(|| format!("not installed: {}", lacking.join(", ")))
 }
@@ -125,23 +115,18 @@ impl Node {
 
     /// Waits until the n-th boot, counting from 1, has reached its default target.
     pub async fn wait_boot(&self, number: u32, limit: Duration) -> Result<()> {
-        self.wait(&format!("boot {number} to complete"), limit, |power| {
-            power.ready >= number
-        })
-        .await
+        self.wait(&format!("boot {number} to complete"), limit, |power| power.ready >= number).await
     }
 
     /// Waits until PID 1 of the n-th boot runs. Its units may still be starting.
     pub async fn wait_started(&self, number: u32, limit: Duration) -> Result<()> {
         let started = |power: &Power| power.boots >= number && power.leader.is_some();
-        self.wait(&format!("boot {number} to begin"), limit, started)
-            .await
+        self.wait(&format!("boot {number} to begin"), limit, started).await
     }
 
     /// Waits until it is off.
     pub async fn wait_off(&self, limit: Duration) -> Result<()> {
-        self.wait("the node to be off", limit, |power| power.off.is_some())
-            .await
+        self.wait("the node to be off", limit, |power| power.off.is_some()).await
     }
 
     /// Asks systemd for a reboot and waits until the next boot is complete.
@@ -195,10 +180,7 @@ impl Node {
             Ok(Ok(power)) => {
                 let why = power.off.clone().unwrap_or_default();
                 drop(power);
-                bail!(
-                    "waited for {what}, but the node is off: {why}\n{}",
-                    self.story()
-                )
+                bail!("waited for {what}, but the node is off: {why}\n{}", self.story())
             }
             Ok(Err(_)) => bail!("waited for {what}, but the node's thread is gone"),
             Err(_) => bail!("waited {limit:?} for {what}\n{}", self.story()),
@@ -207,10 +189,6 @@ impl Node {
 
     /// PID 1, by its number outside.
     fn leader(&self) -> Result<u32> {
-        self.machine
-            .watch()
-            .borrow()
-            .leader
-            .context("the node does not run")
+        self.machine.watch().borrow().leader.context("the node does not run")
     }
 }

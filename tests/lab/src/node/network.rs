@@ -20,23 +20,15 @@ impl Network {
     pub(super) fn new() -> Result<Self> {
         in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
-            let status = Command::new("ip")
-                .args(["link", "set", "lo", "up"])
-                .status()?;
+            let status = Command::new("ip").args(["link", "set", "lo", "up"]).status()?;
             ensure!(status.success(), "cannot bring lo up: {status}");
-            Ok(Self {
-                namespace: File::open("/proc/thread-self/ns/net")?,
-            })
+            Ok(Self { namespace: File::open("/proc/thread-self/ns/net")? })
         })
     }
 
     /// A path to it that any process of this machine can open while this test process lives.
     pub(super) fn path(&self) -> String {
-        format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            self.namespace.as_raw_fd()
-        )
+        format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd())
     }
 
     pub(super) fn bind(&self, address: impl ToSocketAddrs + Send) -> Result<TcpListener> {

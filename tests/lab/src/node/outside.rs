@@ -29,9 +29,7 @@ impl Node {
     pub fn journal(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let output = self.journalctl(&[&["-o", "json", "--all"], arguments].concat())?;
         let lines = output.lines().filter(|line| !line.is_empty());
-        lines
-            .map(|line| serde_json::from_str(line).context("odd journal entry"))
-            .collect()
+        lines.map(|line| serde_json::from_str(line).context("odd journal entry")).collect()
     }
 
     fn journalctl(&self, arguments: &[&str]) -> Result<String> {
@@ -42,10 +40,7 @@ impl Node {
             .args(arguments)
             .output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success() || complaint.is_empty(),
-            "journalctl: {complaint}"
-        );
+        ensure!(output.status.success() || complaint.is_empty(), "journalctl: {complaint}");
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -60,9 +55,7 @@ impl Node {
         let inside = self.show(unit, "MainPID").await?;
         ensure!(inside != "0", "{unit} has no main process");
         let processes = self.cgroup.processes();
-        let found = processes
-            .into_iter()
-            .find(|pid| inner_pid(*pid).as_deref() == Some(&inside));
+        let found = processes.into_iter().find(|pid| inner_pid(*pid).as_deref() == Some(&inside));
         found.with_context(|| format!("no process of the node has the number {inside} inside"))
     }
 
@@ -72,15 +65,9 @@ impl Node {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let read = |key: &str| -> Result<u64> {
             let value = field(&status, key).and_then(|value| value.strip_suffix(" kB"));
-            Ok(value
-                .with_context(|| format!("no {key} in the status of {unit}"))?
-                .parse()?)
+            Ok(value.with_context(|| format!("no {key} in the status of {unit}"))?.parse()?)
         };
-        Ok(Memory {
-            resident: read("VmRSS")?,
-            anonymous: read("RssAnon")?,
-            file: read("RssFile")?,
-        })
+        Ok(Memory { resident: read("VmRSS")?, anonymous: read("RssAnon")?, file: read("RssFile")? })
     }
 
     /// The ends of the console log and of the journal, for an error.
@@ -88,17 +75,12 @@ impl Node {
         let console = fs::read(self.console_log()).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines = STORY_LINES.to_string();
-        let journal = self
-            .journalctl(&["-n", &lines])
-            .unwrap_or_else(|error| error.to_string());
+        let journal = self.journalctl(&["-n", &lines]).unwrap_or_else(|error| error.to_string());
         format!("console:\n{}\njournal:\n{journal}", tail(&console))
     }
 }
 
 fn tail(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(STORY_LINES)..)
-        .unwrap_or_default()
-        .join("\n")
+    lines.get(lines.len().saturating_sub(STORY_LINES)..).unwrap_or_default().join("\n")
 }

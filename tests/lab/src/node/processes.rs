@@ -9,12 +9,7 @@ use nix::unistd::Pid;
 pub(super) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is a name in parentheses, which may hold spaces.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The first child of a process.
@@ -33,16 +28,11 @@ pub(super) fn kill_child(pid: u32) {
 /// The number that a process has in the innermost pid namespace.
 pub(super) fn inner_pid(pid: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    field(&status, "NSpid")?
-        .split_whitespace()
-        .next_back()
-        .map(str::to_owned)
+    field(&status, "NSpid")?.split_whitespace().next_back().map(str::to_owned)
 }
 
 /// A field of `/proc/PID/status`.
 pub(super) fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     line.map(str::trim)
 }

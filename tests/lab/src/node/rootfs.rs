@@ -52,8 +52,7 @@ impl Rootfs {
         }
         fs::create_dir_all(&base)?;
         let lock = File::create(base.join(format!("{name}.lock")))?;
-        lock.lock()
-            .context("cannot lock the root file system's cache")?;
+        lock.lock().context("cannot lock the root file system's cache")?;
         if !done.is_dir() {
             build(release, &base.join(format!("{name}.new")), &done)?;
         }
@@ -63,35 +62,18 @@ impl Rootfs {
 
 /// Changes whenever a different root file system would be made.
 fn fingerprint() -> String {
-    let digest = Sha256::new()
-        .chain_update(PACKAGES)
-        .chain_update(TRIM)
-        .finalize();
-    digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let digest = Sha256::new().chain_update(PACKAGES).chain_update(TRIM).finalize();
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn build(release: Release, new: &Path, done: &Path) -> Result<()> {
     let started = Instant::now();
-    eprintln!(
-        "lab: making the {} root file system in {}",
-        release.name(),
-        done.display()
-    );
+    eprintln!("lab: making the {} root file system in {}", release.name(), done.display());
     if new.exists() {
         fs::remove_dir_all(new).context("cannot remove a half-made root file system")?;
     }
-    let status = mmdebstrap(release, new)
-        .status()
-        .context("cannot run mmdebstrap")?;
-    ensure!(
-        status.success(),
-        "mmdebstrap for {} ended with {status}",
-        release.name()
-    );
+    let status = mmdebstrap(release, new).status().context("cannot run mmdebstrap")?;
+    ensure!(status.success(), "mmdebstrap for {} ended with {status}", release.name());
     fs::rename(new, done)?;
     eprintln!("lab: made it in {:.1} s", started.elapsed().as_secs_f32());
     Ok(())
@@ -103,10 +85,7 @@ fn mmdebstrap(release: Release, target: &Path) -> Command {
     command.args(["-m", "--propagation", "private", "mmdebstrap"]);
     command.args(["--quiet", "--variant=minbase", "--format=directory"]);
     command.arg(format!("--include={PACKAGES}"));
-    let keyring = format!(
-        "/usr/share/keyrings/debian-archive-{}-stable.gpg",
-        release.name()
-    );
+    let keyring = format!("/usr/share/keyrings/debian-archive-{}-stable.gpg", release.name());
     if Path::new(&keyring).exists() {
         command.arg(format!("--keyring={keyring}"));
     }
@@ -126,27 +105,15 @@ fn hook() -> String {
 /// `DEBIAN_MIRROR`, else the archive that this machine's apt uses, else none: mmdebstrap has a
 /// default.
 fn mirror() -> Option<String> {
-    std::env::var("DEBIAN_MIRROR")
-        .ok()
-        .filter(|mirror| !mirror.is_empty())
-        .or_else(apt_mirror)
+    std::env::var("DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty()).or_else(apt_mirror)
 }
 
 fn apt_mirror() -> Option<String> {
-    let filters = [
-        "Origin: Debian",
-        "Label: Debian",
-        "Component: main",
-        "Created-By: Packages",
-    ];
+    let filters = ["Origin: Debian", "Label: Debian", "Component: main", "Created-By: Packages"];
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(REPO_URI)"])
         .args(filters)
         .output()
         .ok()?;
-    String::from_utf8(output.stdout)
-        .ok()?
-        .lines()
-        .next()
-        .map(str::to_owned)
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }

@@ -19,24 +19,18 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 pub(super) fn unique_name() -> Result<String> {
     let pid = std::process::id();
     let start = start_time(pid).context("no start time in /proc/self/stat")?;
-    Ok(format!(
-        "lab-{pid}-{start}-{}",
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    ))
+    Ok(format!("lab-{pid}-{start}-{}", NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// `<target>/lab`: on a real file system, as overlayfs wants it.
 pub(super) fn lab_dir() -> Result<PathBuf> {
     let exe = std::env::current_exe()?;
-    let tagged = exe
-        .ancestors()
-        .find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    let tagged = exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let target = tagged.map_or(here, Path::to_path_buf);
     let lab = target.join("lab");
     fs::create_dir_all(&lab)?;
-    lab.canonicalize()
-        .with_context(|| format!("cannot find {}", lab.display()))
+    lab.canonicalize().with_context(|| format!("cannot find {}", lab.display()))
 }
 
 /// The directories of one node, removed in `drop` unless `LAB_KEEP` is set.
@@ -97,18 +91,12 @@ fn nodes_dir() -> Result<PathBuf> {
 fn sweep() -> Result<()> {
     let stale = |dir: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .filter(|path| is_stale(path))
-            .collect()
+        entries.map(|entry| entry.path()).filter(|path| is_stale(path)).collect()
     };
     for group in stale(&cgroup::root()?) {
         cgroup::remove(&group)?;
     }
-    for dir in stale(&nodes_dir()?)
-        .into_iter()
-        .chain(stale(&std::env::temp_dir()))
-    {
+    for dir in stale(&nodes_dir()?).into_iter().chain(stale(&std::env::temp_dir())) {
         // Another test process may be sweeping the same one.
         let _ = fs::remove_dir_all(dir);
     }

@@ -96,11 +96,7 @@ pub struct Rule {
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
-        Self {
-            fault,
-            verb: None,
-            remaining: None,
-        }
+        Self { fault, verb: None, remaining: None }
     }
 }
 

@@ -35,11 +35,7 @@ pub fn kubeconfig(server: &str, ca: Pem<'_>, login: Login<'_>) -> String {
     let ca = entry("certificate-authority", ca);
     let user = match login {
         Login::Certificate { cert, key } => {
-            format!(
-                "{}\n    {}",
-                entry("client-certificate", cert),
-                entry("client-key", key)
-            )
+            format!("{}\n    {}", entry("client-certificate", cert), entry("client-key", key))
         }
         Login::Token(token) => format!("token: {token}"),
         Login::TokenFile(path) => format!("tokenFile: {}", path.display()),

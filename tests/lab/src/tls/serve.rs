@@ -172,10 +172,7 @@ impl Front {
         timeout: Duration,
         done: impl Fn(&[RequestRecord]) -> bool,
     ) -> Result<Vec<RequestRecord>> {
-        self.wait_until(timeout, || {
-            Some(self.records()).filter(|records| done(records))
-        })
-        .await
+        self.wait_until(timeout, || Some(self.records()).filter(|records| done(records))).await
     }
 
     /// Waits until `look` finds something; it looks whenever a request arrives, is answered or ends.
@@ -195,15 +192,10 @@ impl Front {
                 let _ = bell.changed().await;
             }
         };
-        tokio::time::timeout(timeout, found)
-            .await
-            .map_err(|_elapsed| {
-                let last = self
-                    .records()
-                    .last()
-                    .map(|r| format!("{} {}", r.method, r.path));
-                anyhow!("nothing of that kind within {timeout:?}; the last request was {last:?}")
-            })
+        tokio::time::timeout(timeout, found).await.map_err(|_elapsed| {
+            let last = self.records().last().map(|r| format!("{} {}", r.method, r.path));
+            anyhow!("nothing of that kind within {timeout:?}; the last request was {last:?}")
+        })
     }
 }
 
@@ -211,10 +203,7 @@ impl Shared {
     fn each_switch(&self, act: impl Fn(&Switch)) {
         let mut switches = self.switches.lock().expect("no panic under lock");
         switches.retain(|switch| switch.upgrade().is_some());
-        switches
-            .iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|switch| act(&switch));
+        switches.iter().filter_map(Weak::upgrade).for_each(|switch| act(&switch));
     }
 
     /// Takes a new connection, or not.
@@ -231,10 +220,7 @@ impl Shared {
             None => {}
         }
         self.accepted.fetch_add(1, Ordering::SeqCst);
-        self.switches
-            .lock()
-            .expect("no panic under lock")
-            .push(Arc::downgrade(&switch));
+        self.switches.lock().expect("no panic under lock").push(Arc::downgrade(&switch));
         tokio::spawn(async move {
             let line = Line::new(tcp, switch.clone());
             // Either arm drops the connection, which is all that is left to do with it.
@@ -272,13 +258,7 @@ impl Shared {
         let body = body.map_err(|error| anyhow!(error))?.to_bytes();
         let verb = self.service.verb(&head);
         let record = self.keep(RequestRecord::new(verb, &head, &body, &certs));
-        let mut call = Call {
-            head,
-            body,
-            certs,
-            record,
-            fault: None,
-        };
+        let mut call = Call { head, body, certs, record, fault: None };
         self.service.arrived(&call);
         self.ring();
         let response = match self.plan.at_request(verb) {
@@ -286,9 +266,7 @@ impl Shared {
             Some(fault) => self.play(fault, &mut call, switch).await,
         };
         self.service.answered(record, response.status());
-        self.with_record(record, |entry| {
-            entry.status = Some(response.status().as_u16())
-        });
+        self.with_record(record, |entry| entry.status = Some(response.status().as_u16()));
         Ok(response.map(|body| Counted::boxed(body, self.clone(), record)))
     }
 
@@ -299,30 +277,18 @@ impl Shared {
             Fault::Hang => {}
             Fault::Status(code) => return self.service.failure(status(code), None),
             Fault::TooManyRequests { retry_after } => {
-                return self
-                    .service
-                    .failure(StatusCode::TOO_MANY_REQUESTS, Some(retry_after));
+                return self.service.failure(StatusCode::TOO_MANY_REQUESTS, Some(retry_after));
             }
             Fault::Redirect { status, location } => {
                 let headers = vec![("location".to_owned(), location)];
                 return reply(status, headers, Bytes::new());
             }
-            Fault::Reply {
-                status,
-                headers,
-                body,
-            } => return reply(status, headers, body),
+            Fault::Reply { status, headers, body } => return reply(status, headers, body),
             Fault::Truncate(n) => {
-                return self
-                    .service
-                    .respond(call)
-                    .map(|body| cut_after(body, n, Cut::Break));
+                return self.service.respond(call).map(|body| cut_after(body, n, Cut::Break));
             }
             Fault::Stall(n) => {
-                return self
-                    .service
-                    .respond(call)
-                    .map(|body| cut_after(body, n, Cut::Stall));
+                return self.service.respond(call).map(|body| cut_after(body, n, Cut::Stall));
             }
             Fault::Huge(n) => return padded(self.service.respond(call), n),
             Fault::Gone | Fault::GoneInStream => {
@@ -375,9 +341,7 @@ fn reply(code: u16, headers: Vec<(String, String)>, body: Bytes) -> Response<Bod
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    response
-        .body(full(body))
-        .expect("the test's headers are valid")
+    response.body(full(body)).expect("the test's headers are valid")
 }
 
 fn status(code: u16) -> StatusCode {

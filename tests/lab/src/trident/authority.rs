@@ -22,10 +22,7 @@ pub(super) struct Localhost<S> {
 
 impl<S> Localhost<S> {
     pub(super) fn new(inner: S, shared: &Arc<Shared>) -> Self {
-        Self {
-            inner,
-            shared: Arc::clone(shared),
-        }
+        Self { inner, shared: Arc::clone(shared) }
     }
 }
 
@@ -50,11 +47,7 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
-        let authority = request
-            .uri()
-            .authority()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         if authority != "localhost" {
             let answer = Status::invalid_argument(format!("authority {authority:?}")).into_http();
             self.shared.stranger(authority);

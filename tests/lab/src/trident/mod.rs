@@ -3,10 +3,7 @@
 //! It speaks the real wire on a unix socket and keeps its state in a directory, so that a new
 //! instance goes on where an older one was. Tests script single calls ([`Script`]) and read what
 //! was called ([`CallRecord`]).
-#![allow(
-    clippy::disallowed_methods,
-    reason = "they are the product's rules on files and waiting"
-)]
+#![allow(clippy::disallowed_methods, reason = "they are the product's rules on files and waiting")]
 
 use std::fmt;
 use std::fs;
@@ -106,9 +103,7 @@ struct Owner {
 
 impl fmt::Debug for Tridentd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tridentd")
-            .field("socket", &self.owner.socket)
-            .finish_non_exhaustive()
+        f.debug_struct("Tridentd").field("socket", &self.owner.socket).finish_non_exhaustive()
     }
 }
 
@@ -119,15 +114,8 @@ impl Tridentd {
         let work = runtime("tridentd-work")?;
         let shared = Shared::open(state_dir, version, work.handle().clone())?;
         let wire = Mutex::new(None);
-        let owner = Owner {
-            shared,
-            socket: socket.to_path_buf(),
-            wire,
-            work: Some(work),
-        };
-        let daemon = Self {
-            owner: Arc::new(owner),
-        };
+        let owner = Owner { shared, socket: socket.to_path_buf(), wire, work: Some(work) };
+        let daemon = Self { owner: Arc::new(owner) };
         daemon.start()?;
         Ok(daemon)
     }
@@ -151,12 +139,7 @@ impl Tridentd {
             self.owner.shared.abort_all();
         }
         let _ = fs::remove_file(&self.owner.socket);
-        let wire = self
-            .owner
-            .wire
-            .lock()
-            .expect("no panic under the lock")
-            .take();
+        let wire = self.owner.wire.lock().expect("no panic under the lock").take();
         if let Some(runtime) = wire {
             // Waiting for a runtime's end is not allowed within another one.
             let ended = std::thread::spawn(|| runtime.shutdown_timeout(Duration::from_secs(5)));
@@ -171,21 +154,13 @@ impl Tridentd {
 
     /// Makes an image known: a stage of this URL gives this version.
     pub fn add_image(&self, url: &str, version: &str) {
-        self.shared()
-            .lock()
-            .images
-            .insert(url.to_owned(), version.to_owned());
+        self.shared().lock().images.insert(url.to_owned(), version.to_owned());
     }
 
     /// Scripts the next call of a method that is not scripted yet. Calls refused as busy take no
     /// script.
     pub fn next(&self, method: Method, script: Script) {
-        self.shared()
-            .lock()
-            .scripts
-            .entry(method)
-            .or_default()
-            .push_back(script);
+        self.shared().lock().scripts.entry(method).or_default().push_back(script);
     }
 
     /// Scripts the next call to wait at a gate.
@@ -208,10 +183,7 @@ impl Tridentd {
 
     /// The calls of one method, oldest first.
     pub fn calls_of(&self, method: Method) -> Vec<CallRecord> {
-        self.calls()
-            .into_iter()
-            .filter(|call| call.method == method)
-            .collect()
+        self.calls().into_iter().filter(|call| call.method == method).collect()
     }
 
     /// Authorities other than `localhost` that requests came with; all were refused.
@@ -222,12 +194,7 @@ impl Tridentd {
     /// Waits until so many calls of a method have ended.
     pub async fn wait_ended(&self, method: Method, count: usize, limit: Duration) -> Result<()> {
         let mut changed = self.shared().changed.subscribe();
-        let ended = || {
-            self.calls_of(method)
-                .iter()
-                .filter(|call| call.ended.is_some())
-                .count()
-        };
+        let ended = || self.calls_of(method).iter().filter(|call| call.ended.is_some()).count();
         let enough = changed.wait_for(|()| ended() >= count);
         let waited = tokio::time::timeout(limit, enough).await;
         waited
@@ -242,10 +209,7 @@ impl Tridentd {
 
     /// Commits as another unit of the node would, unrecorded. True if that succeeded.
     pub fn commit_elsewhere(&self) -> bool {
-        matches!(
-            self.shared().change(world::World::commit),
-            world::Answer::Done { .. }
-        )
+        matches!(self.shared().change(world::World::commit), world::Answer::Done { .. })
     }
 
     /// The firmware boots: the armed slot, once, else the last committed one. Call it before each
@@ -268,12 +232,7 @@ impl Tridentd {
     }
 
     fn booted(&self, slot: Slot) -> BootedSlot {
-        let version = self
-            .shared()
-            .world()
-            .version(slot)
-            .unwrap_or_default()
-            .to_owned();
+        let version = self.shared().world().version(slot).unwrap_or_default().to_owned();
         BootedSlot { slot, version }
     }
 
@@ -311,22 +270,10 @@ async fn answer(listener: UnixListener, shared: Arc<Shared>) {
     let listener = tokio::net::UnixListener::from_std(listener).expect("a listener in a runtime");
     let services = Services(Arc::clone(&shared));
     let served = Server::builder()
-        .add_service(Localhost::new(
-            UpdateServiceServer::new(services.clone()),
-            &shared,
-        ))
-        .add_service(Localhost::new(
-            RollbackServiceServer::new(services.clone()),
-            &shared,
-        ))
-        .add_service(Localhost::new(
-            CommitServiceServer::new(services.clone()),
-            &shared,
-        ))
-        .add_service(Localhost::new(
-            VersionServiceServer::new(services.clone()),
-            &shared,
-        ))
+        .add_service(Localhost::new(UpdateServiceServer::new(services.clone()), &shared))
+        .add_service(Localhost::new(RollbackServiceServer::new(services.clone()), &shared))
+        .add_service(Localhost::new(CommitServiceServer::new(services.clone()), &shared))
+        .add_service(Localhost::new(VersionServiceServer::new(services.clone()), &shared))
         .add_service(Localhost::new(StatusServiceServer::new(services), &shared))
         .serve_with_incoming(UnixListenerStream::new(listener));
     if let Err(error) = served.await {

@@ -22,12 +22,7 @@ pub struct Fault {
 impl Fault {
     /// An error without a location.
     pub fn new(kind: TridentErrorKind, subkind: &str, message: &str) -> Self {
-        Self {
-            kind,
-            subkind: subkind.to_owned(),
-            message: message.to_owned(),
-            location: None,
-        }
+        Self { kind, subkind: subkind.to_owned(), message: message.to_owned(), location: None }
     }
 
     /// Says where in tridentd's source it was raised.
@@ -47,10 +42,7 @@ impl Fault {
             subkind: self.subkind.clone(),
             message: self.message.clone(),
             error_message: format!("{}: {}", self.subkind, self.message),
-            location: self
-                .location
-                .clone()
-                .map(|(path, line)| FileLocation { path, line }),
+            location: self.location.clone().map(|(path, line)| FileLocation { path, line }),
         }
     }
 }
@@ -70,13 +62,7 @@ impl Record {
     pub fn new(level: LogLevel, message: &str) -> Self {
         let module = "trident::engine".to_owned();
         let location = ("crates/trident/src/engine/mod.rs".to_owned(), 120);
-        Self {
-            level,
-            message: message.to_owned(),
-            target: module.clone(),
-            module,
-            location,
-        }
+        Self { level, message: message.to_owned(), target: module.clone(), module, location }
     }
 
     /// Sets target and module.
@@ -228,10 +214,7 @@ pub(super) struct Latch {
 
 impl Latch {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            reached: Semaphore::new(0),
-            open: Semaphore::new(0),
-        })
+        Arc::new(Self { reached: Semaphore::new(0), open: Semaphore::new(0) })
     }
 
     pub(super) async fn pass(&self) {

@@ -38,38 +38,19 @@ impl UpdateService for Services {
 
     async fn update(&self, request: Request<UpdateRequest>) -> Streamed {
         let message = request.get_ref();
-        let (stage, mut summary) = stage_job(
-            message
-                .stage
-                .as_ref()
-                .and_then(|stage| stage.config.as_ref()),
-        );
-        let reboot = handling(
-            message
-                .finalize
-                .as_ref()
-                .and_then(|last| last.reboot.as_ref()),
-        );
+        let (stage, mut summary) =
+            stage_job(message.stage.as_ref().and_then(|stage| stage.config.as_ref()));
+        let reboot = handling(message.finalize.as_ref().and_then(|last| last.reboot.as_ref()));
         summary["reboot"] = json!(reboot.as_str_name());
         let job = Job::Both(Box::new(stage), Box::new(Job::FinalizeUpdate));
-        let call = Call {
-            method: Method::Update,
-            job,
-            reboot,
-            summary,
-        };
+        let call = Call { method: Method::Update, job, reboot, summary };
         serve(&self.0, call, authority(&request))
     }
 
     async fn update_stage(&self, request: Request<StageUpdateRequest>) -> Streamed {
         let (job, summary) = stage_job(request.get_ref().config.as_ref());
         let reboot = RebootHandling::Unspecified;
-        let call = Call {
-            method: Method::UpdateStage,
-            job,
-            reboot,
-            summary,
-        };
+        let call = Call { method: Method::UpdateStage, job, reboot, summary };
         serve(&self.0, call, authority(&request))
     }
 
@@ -90,24 +71,11 @@ impl RollbackService for Services {
         let message = request.get_ref();
         let (kind, reboot) = (
             message.kind(),
-            handling(
-                message
-                    .finalize
-                    .as_ref()
-                    .and_then(|last| last.reboot.as_ref()),
-            ),
+            handling(message.finalize.as_ref().and_then(|last| last.reboot.as_ref())),
         );
         let summary = json!({ "kind": kind.as_str_name(), "reboot": reboot.as_str_name() });
-        let job = Job::Both(
-            Box::new(Job::StageRollback(kind)),
-            Box::new(Job::FinalizeRollback),
-        );
-        let call = Call {
-            method: Method::Rollback,
-            job,
-            reboot,
-            summary,
-        };
+        let job = Job::Both(Box::new(Job::StageRollback(kind)), Box::new(Job::FinalizeRollback));
+        let call = Call { method: Method::Rollback, job, reboot, summary };
         serve(&self.0, call, authority(&request))
     }
 
@@ -115,12 +83,7 @@ impl RollbackService for Services {
         let kind: ManualRollbackKind = request.get_ref().kind();
         let (job, reboot) = (Job::StageRollback(kind), RebootHandling::Unspecified);
         let summary = json!({ "kind": kind.as_str_name() });
-        let call = Call {
-            method: Method::RollbackStage,
-            job,
-            reboot,
-            summary,
-        };
+        let call = Call { method: Method::RollbackStage, job, reboot, summary };
         serve(&self.0, call, authority(&request))
     }
 
@@ -143,12 +106,7 @@ impl CommitService for Services {
 }
 
 fn last_step(method: Method, job: Job, reboot: RebootHandling) -> Call {
-    Call {
-        method,
-        job,
-        reboot,
-        summary: json!({ "reboot": reboot.as_str_name() }),
-    }
+    Call { method, job, reboot, summary: json!({ "reboot": reboot.as_str_name() }) }
 }
 
 impl Services {
@@ -164,8 +122,7 @@ impl Services {
             return Ok(());
         }
         let number = self.0.note(method, Value::Null, authority(request));
-        self.0
-            .end(number, Outcome::Status(tonic::Code::Unimplemented));
+        self.0.end(number, Outcome::Status(tonic::Code::Unimplemented));
         Err(Status::unimplemented(""))
     }
 }
@@ -177,9 +134,7 @@ impl VersionService for Services {
         request: Request<VersionRequest>,
     ) -> Result<Response<VersionResponse>, Status> {
         self.answered(Method::Version, &request);
-        Ok(Response::new(VersionResponse {
-            version: self.0.lock().daemon_version.clone(),
-        }))
+        Ok(Response::new(VersionResponse { version: self.0.lock().daemon_version.clone() }))
     }
 }
 
@@ -191,9 +146,7 @@ impl StatusService for Services {
     ) -> Result<Response<GetServicingStateResponse>, Status> {
         self.status_service(Method::GetServicingState, &request)?;
         let state = self.0.world().servicing_state();
-        Ok(Response::new(GetServicingStateResponse {
-            state: state.into(),
-        }))
+        Ok(Response::new(GetServicingStateResponse { state: state.into() }))
     }
 
     async fn get_active_volume(
@@ -205,8 +158,6 @@ impl StatusService for Services {
             Slot::A => AbVolumeState::VolumeA,
             Slot::B => AbVolumeState::VolumeB,
         };
-        Ok(Response::new(GetActiveVolumeResponse {
-            active_volume: active_volume.into(),
-        }))
+        Ok(Response::new(GetActiveVolumeResponse { active_volume: active_volume.into() }))
     }
 }

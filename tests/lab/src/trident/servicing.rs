@@ -51,11 +51,7 @@ pub(super) fn handling(reboot: Option<&RebootManagement>) -> RebootHandling {
 
 /// The authority that the check let in.
 pub(super) fn authority<T>(request: &Request<T>) -> String {
-    request
-        .extensions()
-        .get::<Authority>()
-        .map(|found| found.0.clone())
-        .unwrap_or_default()
+    request.extensions().get::<Authority>().map(|found| found.0.clone()).unwrap_or_default()
 }
 
 /// Begins the call in a task of the daemon and hands out its stream.
@@ -72,11 +68,7 @@ pub(super) fn serve(
             return Err(status);
         }
     };
-    let turn = Turn {
-        shared: Arc::clone(shared),
-        number,
-        ended: false,
-    };
+    let turn = Turn { shared: Arc::clone(shared), number, ended: false };
     let (sender, receiver) = mpsc::channel(64);
     shared.spawn(perform(turn, call, script, sender));
     Ok(Response::new(ReceiverStream::new(receiver)))
@@ -130,14 +122,7 @@ async fn perform(turn: Turn, call: Call, script: Script, sender: Sender) {
 /// A client that is gone is no reason to stop.
 async fn say(sender: &Sender, part: Part) {
     let timestamp = Some(prost_types::Timestamp::from(SystemTime::now()));
-    drop(
-        sender
-            .send(Ok(ServicingResponse {
-                timestamp,
-                response: Some(part),
-            }))
-            .await,
-    );
+    drop(sender.send(Ok(ServicingResponse { timestamp, response: Some(part) })).await);
 }
 
 fn conclude(
@@ -171,11 +156,7 @@ fn complete(
     handling: RebootHandling,
 ) -> (Outcome, Option<Result<Completed, Status>>) {
     let (kind, mut reboot, image_hash) = match answer {
-        Answer::Done {
-            kind,
-            reboot,
-            image_hash,
-        } => (kind, reboot, image_hash),
+        Answer::Done { kind, reboot, image_hash } => (kind, reboot, image_hash),
         Answer::Failed(fault) => return fail(Some(fault)),
     };
     // The stand-in never reboots anything, but says what tridentd would.
@@ -200,10 +181,7 @@ fn fail(fault: Option<Fault>) -> (Outcome, Option<Result<Completed, Status>>) {
         image_hash: None,
         servicing_kind: None,
     };
-    (
-        Outcome::Failed(fault.map(|fault| fault.subkind().to_owned())),
-        Some(Ok(completed)),
-    )
+    (Outcome::Failed(fault.map(|fault| fault.subkind().to_owned())), Some(Ok(completed)))
 }
 
 /// Changes the state as the job says.
@@ -233,10 +211,7 @@ fn fetch(shared: &Shared, wanted: &Wanted) -> Result<Image, Fault> {
         let message = format!("failed to load the image from {}: not found", wanted.url);
         Fault::new(TridentErrorKind::InvalidInputError, "load-cosi", &message)
     };
-    Ok(Image {
-        version: version.ok_or_else(missing)?,
-        sha384: Some(wanted.sha384.clone()),
-    })
+    Ok(Image { version: version.ok_or_else(missing)?, sha384: Some(wanted.sha384.clone()) })
 }
 
 /// The stage part of a request, with its summary.

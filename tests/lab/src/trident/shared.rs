@@ -60,12 +60,8 @@ impl Shared {
             daemon_version: "0.31.0-lab".to_owned(),
             tasks: Vec::new(),
         };
-        let shared = Self {
-            inner: Mutex::new(inner),
-            state_file,
-            work,
-            changed: watch::Sender::new(()),
-        };
+        let shared =
+            Self { inner: Mutex::new(inner), state_file, work, changed: watch::Sender::new(()) };
         shared.change(|_| {});
         Ok(Arc::new(shared))
     }
@@ -95,14 +91,7 @@ impl Shared {
     /// Records a call; the number is for [`end`](Self::end).
     pub(super) fn note(&self, method: Method, request: Value, authority: String) -> usize {
         let started = Instant::now();
-        let call = CallRecord {
-            method,
-            request,
-            authority,
-            started,
-            ended: None,
-            outcome: None,
-        };
+        let call = CallRecord { method, request, authority, started, ended: None, outcome: None };
         let mut inner = self.lock();
         inner.calls.push(call);
         let number = inner.calls.len() - 1;

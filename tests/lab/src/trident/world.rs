@@ -48,21 +48,13 @@ enum Phase {
 /// The answer of a servicing call.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    Done {
-        kind: ServicingKind,
-        reboot: RebootStatus,
-        image_hash: Option<String>,
-    },
+    Done { kind: ServicingKind, reboot: RebootStatus, image_hash: Option<String> },
     Failed(Fault),
 }
 
 impl Answer {
     pub(super) fn done(kind: ServicingKind) -> Self {
-        Self::Done {
-            kind,
-            reboot: RebootStatus::RebootNotRequired,
-            image_hash: None,
-        }
+        Self::Done { kind, reboot: RebootStatus::RebootNotRequired, image_hash: None }
     }
 
     fn failed(kind: TridentErrorKind, subkind: &str, message: &str) -> Self {
@@ -91,10 +83,7 @@ impl World {
             booted: Slot::A,
             boot_order: Slot::A,
             next_boot: None,
-            a: Some(Image {
-                version: version.to_owned(),
-                sha384: None,
-            }),
+            a: Some(Image { version: version.to_owned(), sha384: None }),
             b: None,
             undoable: false,
         }
@@ -116,10 +105,7 @@ impl World {
     }
 
     fn is_finalized(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::UpdateFinalized | Phase::RollbackFinalized
-        )
+        matches!(self.phase, Phase::UpdateFinalized | Phase::RollbackFinalized)
     }
 
     pub(super) fn stage(&mut self, image: Image) -> Answer {
@@ -139,11 +125,7 @@ impl World {
         self.undoable = false;
         self.phase = Phase::UpdateStaged;
         let reboot = RebootStatus::RebootNotRequired;
-        Answer::Done {
-            kind: ServicingKind::AbUpdate,
-            reboot,
-            image_hash,
-        }
+        Answer::Done { kind: ServicingKind::AbUpdate, reboot, image_hash }
     }
 
     pub(super) fn finalize_update(&mut self) -> Answer {
@@ -177,20 +159,15 @@ impl World {
         let target = self.boot_order.other();
         self.next_boot = Some(target);
         let image_hash = self.image(target).and_then(|image| image.sha384.clone());
-        Answer::Done {
-            kind,
-            reboot: RebootStatus::RebootRequired,
-            image_hash,
-        }
+        Answer::Done { kind, reboot: RebootStatus::RebootRequired, image_hash }
     }
 
     pub(super) fn commit(&mut self) -> Answer {
         let (kind, subkind) = match self.phase {
             Phase::UpdateFinalized => (ServicingKind::AbUpdate, "ab-update-reboot-check"),
-            Phase::RollbackFinalized => (
-                ServicingKind::ManualRollbackAb,
-                "manual-rollback-reboot-check",
-            ),
+            Phase::RollbackFinalized => {
+                (ServicingKind::ManualRollbackAb, "manual-rollback-reboot-check")
+            }
             _ => return Answer::done(ServicingKind::NoneRequired),
         };
         let expected = self.boot_order.other();
@@ -229,9 +206,5 @@ impl World {
 }
 
 fn not_now(message: &str) -> Answer {
-    Answer::failed(
-        TridentErrorKind::InvalidInputError,
-        "invalid-servicing-state",
-        message,
-    )
+    Answer::failed(TridentErrorKind::InvalidInputError, "invalid-servicing-state", message)
 }

@@ -18,21 +18,15 @@ use super::{Cluster, PATIENCE};
 
 async fn connect(cluster: &Cluster) -> SendRequest<Empty<Bytes>> {
     let roots = cluster.pki.roots();
-    let mut tls = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec()];
     let address = cluster.url.strip_prefix("https://").unwrap();
     let tcp = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    let stream = TlsConnector::from(Arc::new(tls))
-        .connect(name, tcp)
-        .await
-        .unwrap();
+    let stream = TlsConnector::from(Arc::new(tls)).connect(name, tcp).await.unwrap();
     let io = TokioIo::new(stream);
-    let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io)
-        .await
-        .unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
     tokio::spawn(connection);
     sender
 }
@@ -44,10 +38,7 @@ async fn get(
 ) -> Response<Incoming> {
     let request =
         Request::get(format!("{}{path}", cluster.url)).header("authorization", "Bearer t");
-    sender
-        .send_request(request.body(Empty::new()).unwrap())
-        .await
-        .unwrap()
+    sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap()
 }
 
 #[tokio::test]
@@ -57,22 +48,10 @@ async fn a_cut_watch_leaves_its_connection_alone() {
     let mut sender = connect(&cluster).await;
     let mut watch = get(&mut sender, &cluster, "/api/v1/nodes?watch=true").await;
     assert!(watch.frame().await.unwrap().is_ok());
-    assert_eq!(
-        get(&mut sender, &cluster, "/api/v1/nodes/node-1")
-            .await
-            .status(),
-        200
-    );
+    assert_eq!(get(&mut sender, &cluster, "/api/v1/nodes/node-1").await.status(), 200);
     cluster.api.cut_watches(WatchCut::Abrupt);
-    let end = tokio::time::timeout(PATIENCE, watch.into_body().collect())
-        .await
-        .unwrap();
+    let end = tokio::time::timeout(PATIENCE, watch.into_body().collect()).await.unwrap();
     assert!(end.is_err());
-    assert_eq!(
-        get(&mut sender, &cluster, "/api/v1/nodes/node-2")
-            .await
-            .status(),
-        200
-    );
+    assert_eq!(get(&mut sender, &cluster, "/api/v1/nodes/node-2").await.status(), 200);
     assert_eq!(cluster.api.connections().accepted, 1);
 }

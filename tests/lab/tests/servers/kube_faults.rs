@@ -18,9 +18,7 @@ fn own() -> WatchParams {
 }
 
 async fn hangs(nodes: &Api<Node>) -> bool {
-    tokio::time::timeout(MOMENT, nodes.get("node-1"))
-        .await
-        .is_err()
+    tokio::time::timeout(MOMENT, nodes.get("node-1")).await.is_err()
 }
 
 #[tokio::test]
@@ -33,27 +31,16 @@ async fn statuses_strike_as_often_and_where_they_are_told() {
     assert_eq!(refused(nodes.get_metadata("node-1").await).0, 500);
     nodes.get("node-1").await.unwrap();
     let patch = kube::api::Patch::Merge(serde_json::json!({}));
-    assert_eq!(
-        refused(nodes.patch("node-1", &Default::default(), &patch).await).0,
-        403
-    );
+    assert_eq!(refused(nodes.patch("node-1", &Default::default(), &patch).await).0, 403);
     cluster.api.clear_faults();
-    nodes
-        .patch("node-1", &Default::default(), &patch)
-        .await
-        .unwrap();
+    nodes.patch("node-1", &Default::default(), &patch).await.unwrap();
 }
 
 #[tokio::test]
 async fn too_many_requests_say_when_to_come_back() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
-    cluster.api.inject(
-        Fault::TooManyRequests {
-            retry_after: Duration::from_secs(1),
-        }
-        .times(1),
-    );
+    cluster.api.inject(Fault::TooManyRequests { retry_after: Duration::from_secs(1) }.times(1));
     let start = Instant::now();
     match nodes.get("node-1").await {
         // A client may wait and retry by itself.
@@ -114,11 +101,7 @@ async fn a_verb_can_be_dropped_silently_on_its_own() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
     cluster.api.inject(Fault::DropSilently.on(Verb::Watch));
-    assert!(
-        tokio::time::timeout(MOMENT, nodes.watch(&own(), "0"))
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(MOMENT, nodes.watch(&own(), "0")).await.is_err());
     nodes.get("node-1").await.unwrap();
 }
 
@@ -139,14 +122,9 @@ async fn watches_are_cut_in_three_ways() {
     let cluster = Cluster::new();
     cluster.api.set_token("t", Some(User::admin("raw")));
     let ca = reqwest::Certificate::from_pem(cluster.pki.ca_pem().as_bytes()).unwrap();
-    let http = reqwest::Client::builder()
-        .tls_certs_only([ca])
-        .build()
-        .unwrap();
-    let url = format!(
-        "{}/api/v1/nodes?watch=true&fieldSelector=metadata.name%3Dnode-1",
-        cluster.url
-    );
+    let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
+    let url =
+        format!("{}/api/v1/nodes?watch=true&fieldSelector=metadata.name%3Dnode-1", cluster.url);
     for cut in [WatchCut::Clean, WatchCut::Abrupt, WatchCut::MidLine] {
         let watch = http.get(&url).bearer_auth("t").send().await.unwrap();
         cluster.api.wait_for_watches(1, PATIENCE).await.unwrap();
@@ -155,11 +133,7 @@ async fn watches_are_cut_in_three_ways() {
         assert_eq!(proper, cut == WatchCut::Clean, "{cut:?}");
         assert_eq!(read.ends_with(b"\n"), cut != WatchCut::MidLine, "{cut:?}");
         let ended = |records: &[RequestRecord]| records.iter().all(|record| record.ended);
-        cluster
-            .api
-            .wait_for_requests(PATIENCE, ended)
-            .await
-            .unwrap();
+        cluster.api.wait_for_requests(PATIENCE, ended).await.unwrap();
     }
 }
 
@@ -181,23 +155,8 @@ async fn a_cut_watch_ends_for_kube() {
 async fn one_server_serves_several_listeners() {
     let cluster = Cluster::new();
     let second = cluster.api.serve(super::listener()).unwrap();
-    let elsewhere = Cluster {
-        url: format!("https://{}", second.addr),
-        ..cluster
-    };
-    elsewhere
-        .nodes_of("node-1")
-        .await
-        .get("node-1")
-        .await
-        .unwrap();
+    let elsewhere = Cluster { url: format!("https://{}", second.addr), ..cluster };
+    elsewhere.nodes_of("node-1").await.get("node-1").await.unwrap();
     second.close();
-    assert!(
-        elsewhere
-            .nodes_of("node-1")
-            .await
-            .get("node-1")
-            .await
-            .is_err()
-    );
+    assert!(elsewhere.nodes_of("node-1").await.get("node-1").await.is_err());
 }

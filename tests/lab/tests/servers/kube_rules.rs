@@ -21,19 +21,14 @@ async fn metadata_requests_get_metadata_and_the_whole_node_is_large() {
     let nodes = cluster.nodes_of("node-1").await;
     let node = nodes.get("node-1").await.unwrap();
     let meta = nodes.get_metadata("node-1").await.unwrap();
-    assert_eq!(
-        node.status.unwrap().node_info.unwrap().system_uuid,
-        "my-uuid"
-    );
+    assert_eq!(node.status.unwrap().node_info.unwrap().system_uuid, "my-uuid");
     assert_eq!(meta.types.unwrap().kind, "PartialObjectMetadata");
     assert_eq!(meta.metadata.uid, node.metadata.uid);
     let records = cluster.api.requests();
     assert!(records[0].bytes > 5000, "{}", records[0].bytes);
     assert!(records[1].bytes < 2500, "{}", records[1].bytes);
     assert_eq!(records[0].client_cn.as_deref(), Some("system:node:node-1"));
-    let list = nodes
-        .list_metadata(&ListParams::default().fields("metadata.name=node-1"))
-        .await;
+    let list = nodes.list_metadata(&ListParams::default().fields("metadata.name=node-1")).await;
     assert_eq!(list.unwrap().items.len(), 1);
 }
 
@@ -44,29 +39,17 @@ async fn a_patch_merges_and_leaves_the_rest_alone() {
     cluster.api.annotate("node-1", "example.com/a", Some("1"));
     let before = cluster.api.node("node-1").unwrap();
     let patch = annotations(json!({"example.com/a": null, "example.com/b": "2"}));
-    let answer = nodes
-        .patch_metadata("node-1", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    let answer = nodes.patch_metadata("node-1", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(cluster.api.annotation("node-1", "example.com/a"), None);
-    assert_eq!(
-        cluster.api.annotation("node-1", "example.com/b").as_deref(),
-        Some("2")
-    );
+    assert_eq!(cluster.api.annotation("node-1", "example.com/b").as_deref(), Some("2"));
     assert_ne!(
         answer.metadata.resource_version.as_deref(),
         before["metadata"]["resourceVersion"].as_str()
     );
-    assert_eq!(
-        cluster.api.node("node-1").unwrap()["status"],
-        before["status"]
-    );
+    assert_eq!(cluster.api.node("node-1").unwrap()["status"], before["status"]);
     let history = cluster.api.history("node-1");
     let last = history.last().unwrap();
-    assert_eq!(
-        (last.key.as_str(), last.value.as_deref()),
-        ("example.com/b", Some("2"))
-    );
+    assert_eq!((last.key.as_str(), last.value.as_deref()), ("example.com/b", Some("2")));
     assert_eq!(last.by, Author::Client("system:node:node-1".to_owned()));
     assert_eq!(history[0].by, Author::Test);
     assert_eq!(history.len(), 3);
@@ -77,18 +60,9 @@ async fn a_patch_that_changes_nothing_keeps_the_resource_version() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
     let patch = annotations(json!({"example.com/a": "1"}));
-    let first = nodes
-        .patch("node-1", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    let second = nodes
-        .patch("node-1", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    assert_eq!(
-        first.metadata.resource_version,
-        second.metadata.resource_version
-    );
+    let first = nodes.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+    let second = nodes.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(first.metadata.resource_version, second.metadata.resource_version);
     assert_eq!(cluster.api.history("node-1").len(), 1);
 }
 
@@ -100,34 +74,18 @@ async fn bad_patches_are_refused() {
     let tainted = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
     let stale = json!({"metadata": {"resourceVersion": "1"}});
     let cases = [
-        (
-            annotations(json!({"example.com/a": "x".repeat(256 * 1024)})),
-            422,
-            "Invalid",
-        ),
+        (annotations(json!({"example.com/a": "x".repeat(256 * 1024)})), 422, "Invalid"),
         (annotations(json!({"example.com/ a": "x"})), 422, "Invalid"),
         (annotations(json!({"example.com/a": 7})), 400, "BadRequest"),
         (Patch::Merge(restricted), 403, "Forbidden"),
         (Patch::Merge(tainted), 403, "Forbidden"),
         (Patch::Merge(stale), 409, "Conflict"),
-        (
-            Patch::Apply(json!({"kind": "Node"})),
-            415,
-            "UnsupportedMediaType",
-        ),
+        (Patch::Apply(json!({"kind": "Node"})), 415, "UnsupportedMediaType"),
     ];
     for (patch, code, reason) in cases {
-        let params = PatchParams {
-            field_manager: Some("test".to_owned()),
-            ..Default::default()
-        };
+        let params = PatchParams { field_manager: Some("test".to_owned()), ..Default::default() };
         let answer = refused(nodes.patch("node-1", &params, &patch).await);
-        assert_eq!(
-            (answer.0, answer.1.as_str()),
-            (code, reason),
-            "{}",
-            answer.2
-        );
+        assert_eq!((answer.0, answer.1.as_str()), (code, reason), "{}", answer.2);
     }
     assert!(cluster.api.history("node-1").is_empty());
 }
@@ -161,10 +119,7 @@ async fn missing_nodes_and_resources_are_not_found() {
     cluster.api.delete_node("node-1");
     assert_eq!(refused(nodes.get("node-1").await).0, 404);
     let patch = annotations(json!({"example.com/a": "1"}));
-    assert_eq!(
-        refused(nodes.patch("node-1", &PatchParams::default(), &patch).await).0,
-        404
-    );
+    assert_eq!(refused(nodes.patch("node-1", &PatchParams::default(), &patch).await).0, 404);
     cluster.api.add_node("node-1");
     nodes.get("node-1").await.unwrap();
     let client = nodes.into_client();
@@ -178,9 +133,7 @@ async fn only_good_credentials_count() {
     let cluster = Cluster::new();
     let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
     let user = "system:node:node-1";
-    let expired = cluster
-        .pki
-        .client_cert_expiring(user, "system:nodes", an_hour_ago);
+    let expired = cluster.pki.client_cert_expiring(user, "system:nodes", an_hour_ago);
     let foreign = trident_lab::tls::Pki::new().kubelet_cert("node-1");
     for credential in [expired, foreign] {
         let answer = refused(cluster.nodes_as(&credential).await.get("node-1").await);
@@ -189,22 +142,10 @@ async fn only_good_credentials_count() {
     let ca = cluster.pki.ca_pem();
     let by_token = |token| nodes_with_token(&cluster.url, &ca, token);
     assert_eq!(refused(by_token("secret").await.get("node-1").await).0, 401);
-    cluster
-        .api
-        .set_token("secret", Some(User::admin("orchestrator")));
-    let all = by_token("secret")
-        .await
-        .list(&ListParams::default())
-        .await
-        .unwrap();
+    cluster.api.set_token("secret", Some(User::admin("orchestrator")));
+    let all = by_token("secret").await.list(&ListParams::default()).await.unwrap();
     assert_eq!(all.items.len(), 2);
-    cluster.api.set_token(
-        "secret",
-        Some(User {
-            name: "nobody".to_owned(),
-            groups: vec![],
-        }),
-    );
+    cluster.api.set_token("secret", Some(User { name: "nobody".to_owned(), groups: vec![] }));
     assert_eq!(refused(by_token("secret").await.get("node-1").await).0, 403);
 }
 
@@ -220,9 +161,7 @@ async fn nodes_with_token(
 async fn a_certificate_that_expires_under_a_connection_stops_counting() {
     let cluster = Cluster::new();
     let soon = SystemTime::now() + Duration::from_secs(2);
-    let credential = cluster
-        .pki
-        .client_cert_expiring("system:node:node-1", "system:nodes", soon);
+    let credential = cluster.pki.client_cert_expiring("system:node:node-1", "system:nodes", soon);
     let nodes = cluster.nodes_as(&credential).await;
     nodes.get("node-1").await.unwrap();
     let refusal = tokio::time::timeout(PATIENCE, async {
@@ -250,11 +189,7 @@ async fn no_value_is_missed_however_brief() {
         writer.annotate("node-1", key, None);
     });
     assert_eq!(seen.unwrap(), json!({"n": 7}));
-    let values: Vec<Value> = changes
-        .drain()
-        .iter()
-        .map(|c| c.json()["n"].clone())
-        .collect();
+    let values: Vec<Value> = changes.drain().iter().map(|c| c.json()["n"].clone()).collect();
     assert_eq!(values.len(), 21);
     assert_eq!(values[19], 19);
     let missing = api.wait_for_annotation("node-1", key, Duration::from_millis(20), |_| true);

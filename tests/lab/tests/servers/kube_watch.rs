@@ -19,10 +19,7 @@ fn config() -> watcher::Config {
 }
 
 async fn next<T, S: Stream<Item = T> + Unpin>(stream: &mut S) -> T {
-    tokio::time::timeout(PATIENCE, stream.next())
-        .await
-        .expect("no event")
-        .expect("ended")
+    tokio::time::timeout(PATIENCE, stream.next()).await.expect("no event").expect("ended")
 }
 
 /// Waits for the next object that is applied after the initial list.
@@ -56,9 +53,7 @@ async fn both_list_strategies_see_every_change() {
         let cluster = Cluster::new();
         let mut events = Box::pin(watcher(cluster.nodes_of("node-1").await, config));
         assert_eq!(initial(&mut events).await.len(), 1);
-        cluster
-            .api
-            .annotate("node-2", "example.com/a", Some("not for us"));
+        cluster.api.annotate("node-2", "example.com/a", Some("not for us"));
         cluster.api.annotate("node-1", "example.com/a", Some("1"));
         let node = applied(&mut events).await;
         assert_eq!(node.annotations()["example.com/a"], "1");
@@ -95,12 +90,7 @@ async fn a_metadata_watcher_gets_metadata_only() {
 async fn what_happened_between_list_and_watch_is_delivered() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
-    let version = nodes
-        .get("node-1")
-        .await
-        .unwrap()
-        .resource_version()
-        .unwrap();
+    let version = nodes.get("node-1").await.unwrap().resource_version().unwrap();
     cluster.api.annotate("node-1", "example.com/a", Some("1"));
     cluster.api.annotate("node-1", "example.com/a", Some("2"));
     let params = WatchParams::default().fields("metadata.name=node-1");
@@ -116,37 +106,22 @@ async fn what_happened_between_list_and_watch_is_delivered() {
 #[tokio::test]
 async fn a_watch_ends_after_its_time_and_is_bookmarked_until_then() {
     let cluster = Cluster::new();
-    cluster
-        .api
-        .set_bookmark_interval(Duration::from_millis(100));
+    cluster.api.set_bookmark_interval(Duration::from_millis(100));
     let nodes = cluster.nodes_of("node-1").await;
-    let params = WatchParams::default()
-        .fields("metadata.name=node-1")
-        .timeout(1);
+    let params = WatchParams::default().fields("metadata.name=node-1").timeout(1);
     let events = nodes.watch(&params, "0").await.unwrap();
-    let events: Vec<_> = tokio::time::timeout(PATIENCE, events.try_collect())
-        .await
-        .unwrap()
-        .unwrap();
+    let events: Vec<_> =
+        tokio::time::timeout(PATIENCE, events.try_collect()).await.unwrap().unwrap();
     assert!(matches!(events[0], WatchEvent::Added(_)));
     assert!(events.len() > 3);
-    assert!(
-        events[1..]
-            .iter()
-            .all(|event| matches!(event, WatchEvent::Bookmark(_)))
-    );
+    assert!(events[1..].iter().all(|event| matches!(event, WatchEvent::Bookmark(_))));
 }
 
 #[tokio::test]
 async fn compaction_makes_an_old_version_gone_in_either_way() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
-    let version = nodes
-        .get("node-1")
-        .await
-        .unwrap()
-        .resource_version()
-        .unwrap();
+    let version = nodes.get("node-1").await.unwrap().resource_version().unwrap();
     let params = WatchParams::default().fields("metadata.name=node-1");
     cluster.api.compact(GoneAs::Status);
     let answer = refused(nodes.watch(&params, &version).await.map(drop));
@@ -167,18 +142,10 @@ async fn a_watcher_lists_again_after_gone_in_the_stream() {
     let cluster = Cluster::new();
     let mut events = Box::pin(watcher(cluster.nodes_of("node-1").await, config()));
     initial(&mut events).await;
-    cluster
-        .api
-        .inject(Fault::GoneInStream.on(Verb::Watch).times(1));
-    assert!(matches!(
-        next(&mut events).await,
-        Err(watcher::Error::WatchError(_))
-    ));
+    cluster.api.inject(Fault::GoneInStream.on(Verb::Watch).times(1));
+    assert!(matches!(next(&mut events).await, Err(watcher::Error::WatchError(_))));
     cluster.api.annotate("node-1", "example.com/a", Some("1"));
-    assert_eq!(
-        initial(&mut events).await[0].annotations()["example.com/a"],
-        "1"
-    );
+    assert_eq!(initial(&mut events).await[0].annotations()["example.com/a"], "1");
     assert_eq!(cluster.api.count(Verb::List), 2);
 }
 
@@ -190,15 +157,9 @@ async fn gone_as_status_is_an_error_each_time() {
     initial(&mut events).await;
     cluster.api.inject(Fault::Gone.on(Verb::Watch).times(2));
     for _ in 0..2 {
-        assert!(matches!(
-            next(&mut events).await,
-            Err(watcher::Error::WatchStartFailed(_))
-        ));
+        assert!(matches!(next(&mut events).await, Err(watcher::Error::WatchStartFailed(_))));
     }
     cluster.api.annotate("node-1", "example.com/a", Some("1"));
-    assert_eq!(
-        applied(&mut events).await.annotations()["example.com/a"],
-        "1"
-    );
+    assert_eq!(applied(&mut events).await.annotations()["example.com/a"], "1");
     assert_eq!(cluster.api.count(Verb::List), 1);
 }

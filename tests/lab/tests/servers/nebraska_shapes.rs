@@ -41,22 +41,10 @@ async fn the_plain_answer_is_that_of_the_real_encoder() {
 #[tokio::test]
 async fn labels_have_every_form_and_place() {
     let forms = [
-        (
-            LabelForm::NameValue,
-            r#"<label name="cosi.metadata.sha384" value="abc"></label>"#,
-        ),
-        (
-            LabelForm::KeyValue,
-            r#"<label key="cosi.metadata.sha384" value="abc"></label>"#,
-        ),
-        (
-            LabelForm::NameText,
-            r#"<label name="cosi.metadata.sha384">abc</label>"#,
-        ),
-        (
-            LabelForm::KeyText,
-            r#"<label key="cosi.metadata.sha384">abc</label>"#,
-        ),
+        (LabelForm::NameValue, r#"<label name="cosi.metadata.sha384" value="abc"></label>"#),
+        (LabelForm::KeyValue, r#"<label key="cosi.metadata.sha384" value="abc"></label>"#),
+        (LabelForm::NameText, r#"<label name="cosi.metadata.sha384">abc</label>"#),
+        (LabelForm::KeyText, r#"<label key="cosi.metadata.sha384">abc</label>"#),
     ];
     for (label_form, text) in forms {
         for (label_place, count, before) in [
@@ -64,28 +52,16 @@ async fn labels_have_every_form_and_place() {
             (LabelPlace::Package, 1, "required=\"true\">"),
             (LabelPlace::Both, 2, "</packages>"),
         ] {
-            let answer = answer_for(PackageSpec {
-                label_form,
-                label_place,
-                ..package()
-            })
-            .await;
+            let answer = answer_for(PackageSpec { label_form, label_place, ..package() }).await;
             assert_eq!(answer.matches(text).count(), count, "{answer}");
-            assert!(
-                answer.contains(&format!("{before}<labels>{text}</labels>")),
-                "{answer}"
-            );
+            assert!(answer.contains(&format!("{before}<labels>{text}</labels>")), "{answer}");
         }
     }
 }
 
 #[tokio::test]
 async fn urls_packages_and_apps_vary() {
-    let extra = ExtraPackage {
-        name: "extra".to_owned(),
-        hash: "h".to_owned(),
-        size: 3,
-    };
+    let extra = ExtraPackage { name: "extra".to_owned(), hash: "h".to_owned(), size: 3 };
     let answer = answer_for(PackageSpec {
         codebase: None,
         name: "https://elsewhere.example.com/image.cosi".to_owned(),
@@ -101,20 +77,14 @@ async fn urls_packages_and_apps_vary() {
     updates.nebraska.add_package(APP, "t", package());
     updates.nebraska.set_foreign_app_first(true);
     let answer = updates.post(check()).await;
-    assert!(
-        answer.find("noupdate").unwrap() < answer.find(APP).unwrap(),
-        "{answer}"
-    );
+    assert!(answer.find("noupdate").unwrap() < answer.find(APP).unwrap(), "{answer}");
 }
 
 #[tokio::test]
 async fn malformed_requests_get_the_prologue_alone() {
     let updates = Updates::new();
     updates.nebraska.add_package(APP, "t", package());
-    let large = check().replace(
-        "<updatecheck/>",
-        &format!("<updatecheck/>{}", " ".repeat(65536)),
-    );
+    let large = check().replace("<updatecheck/>", &format!("<updatecheck/>{}", " ".repeat(65536)));
     for body in ["", "{}", "<request>", "<response/>", large.as_str()] {
         assert_eq!(updates.post(body.to_owned()).await, PROLOGUE);
     }
@@ -125,23 +95,9 @@ async fn malformed_requests_get_the_prologue_alone() {
 #[tokio::test]
 async fn only_a_post_to_the_update_path_counts() {
     let updates = Updates::new();
-    let slash = updates
-        .http
-        .post(format!("{}/", updates.url))
-        .body(check())
-        .send()
-        .await;
+    let slash = updates.http.post(format!("{}/", updates.url)).body(check()).send().await;
     assert_eq!(slash.unwrap().status(), 200);
-    assert_eq!(
-        updates
-            .http
-            .get(&updates.url)
-            .send()
-            .await
-            .unwrap()
-            .status(),
-        405
-    );
+    assert_eq!(updates.http.get(&updates.url).send().await.unwrap().status(), 405);
     let elsewhere = updates.http.post(format!("{}x", updates.url)).send().await;
     assert_eq!(elsewhere.unwrap().status(), 404);
     assert_eq!(updates.nebraska.requests().len(), 1);
@@ -152,14 +108,9 @@ async fn cookies_are_set_as_told_and_recorded() {
     let updates = Updates::new();
     let send = async |cookie: Option<&str>| {
         let request = updates.request(check());
-        let request = cookie
-            .into_iter()
-            .fold(request, |r, c| r.header("cookie", c));
+        let request = cookie.into_iter().fold(request, |r, c| r.header("cookie", c));
         let answer = request.send().await.unwrap();
-        answer
-            .headers()
-            .get("set-cookie")
-            .map(|v| v.to_str().unwrap().to_owned())
+        answer.headers().get("set-cookie").map(|v| v.to_str().unwrap().to_owned())
     };
     assert_eq!(send(None).await, None);
     updates.nebraska.set_cookies(Cookies::WhenMissing);
@@ -168,12 +119,7 @@ async fn cookies_are_set_as_told_and_recorded() {
     assert_eq!(send(Some("a=b")).await, None);
     updates.nebraska.set_cookies(Cookies::Always);
     assert_ne!(send(Some("a=b")).await.unwrap(), first);
-    let cookies: Vec<_> = updates
-        .nebraska
-        .requests()
-        .into_iter()
-        .map(|r| r.cookie)
-        .collect();
+    let cookies: Vec<_> = updates.nebraska.requests().into_iter().map(|r| r.cookie).collect();
     assert_eq!(cookies[2].as_deref(), Some("a=b"));
     assert_eq!(cookies[0], None);
 }
@@ -187,33 +133,17 @@ async fn answers_can_be_replaced() {
     assert!(updates.nebraska.instance("m").is_some());
     updates.nebraska.set_raw_response(None);
     let location = "https://elsewhere.invalid/".to_owned();
-    updates.nebraska.inject(
-        Fault::Redirect {
-            status: 308,
-            location,
-        }
-        .times(1),
-    );
+    updates.nebraska.inject(Fault::Redirect { status: 308, location }.times(1));
     assert!(updates.request(check()).send().await.is_err());
     let headers = vec![("content-type".to_owned(), "text/html".to_owned())];
     let body = Bytes::from_static(b"<html>sign in</html>");
-    updates.nebraska.inject(
-        Fault::Reply {
-            status: 200,
-            headers,
-            body,
-        }
-        .times(1),
-    );
+    updates.nebraska.inject(Fault::Reply { status: 200, headers, body }.times(1));
     assert_eq!(updates.post(check()).await, "<html>sign in</html>");
     updates.nebraska.inject(Fault::Status(503).on(Verb::Omaha));
     assert_eq!(updates.request(check()).send().await.unwrap().status(), 503);
     updates.nebraska.clear_faults();
     let requests = updates.nebraska.requests();
-    let seen: Vec<_> = requests
-        .iter()
-        .map(|r| (r.http_status, r.processed))
-        .collect();
+    let seen: Vec<_> = requests.iter().map(|r| (r.http_status, r.processed)).collect();
     assert_eq!(seen[0], (Some(200), true));
     assert_eq!(seen[1], (Some(308), false));
     assert_eq!(seen[3], (Some(503), false));
@@ -241,17 +171,8 @@ async fn connections_are_refused_hang_and_fall_silent() {
     let short = Duration::from_millis(300);
     for fault in [Fault::Refuse, Fault::Hang, Fault::DropSilently] {
         updates.nebraska.inject(fault.clone());
-        let error = updates
-            .request(check())
-            .timeout(short)
-            .send()
-            .await
-            .unwrap_err();
-        assert_eq!(
-            error.is_timeout(),
-            fault != Fault::Refuse,
-            "{fault:?}: {error:?}"
-        );
+        let error = updates.request(check()).timeout(short).send().await.unwrap_err();
+        assert_eq!(error.is_timeout(), fault != Fault::Refuse, "{fault:?}: {error:?}");
         updates.nebraska.clear_faults();
         // A client's pool may still hold a connection that fell silent.
         updates.nebraska.reset_connections();

@@ -48,40 +48,21 @@ impl Updates {
 #[tokio::test]
 async fn an_update_passes_through_all_states() {
     let updates = Updates::offering("2.0.0");
-    assert!(
-        updates
-            .send(CHECK)
-            .await
-            .contains(r#"<updatecheck status="ok">"#)
-    );
+    assert!(updates.send(CHECK).await.contains(r#"<updatecheck status="ok">"#));
     for (kind, status) in [(13, Downloading), (14, Downloaded), (800, Installed)] {
         let answer = updates.send(&event(kind, 1, "")).await;
         assert!(answer.contains(r#"<event status="ok">"#), "{answer}");
         assert_eq!(updates.status(), Some(status));
         let answer = updates.send(CHECK).await;
-        assert!(
-            answer.contains(&format!(r#"status="{IN_PROGRESS}""#)),
-            "{answer}"
-        );
-        assert!(
-            answer.contains(r#"<updatecheck status="error-internal">"#),
-            "{answer}"
-        );
+        assert!(answer.contains(&format!(r#"status="{IN_PROGRESS}""#)), "{answer}");
+        assert!(answer.contains(r#"<updatecheck status="error-internal">"#), "{answer}");
     }
     let done = format!(r#"{}<ping active="1"/>{CHECK}"#, event(3, 2, "1.0.0"));
     let answer = updates.post(request("m1", "2.0.0", "stable", &done)).await;
-    for part in [
-        r#"<ping status="ok">"#,
-        r#"status="noupdate""#,
-        r#"<event status="ok">"#,
-    ] {
+    for part in [r#"<ping status="ok">"#, r#"status="noupdate""#, r#"<event status="ok">"#] {
         assert!(answer.contains(part), "{answer}");
     }
-    let instance = updates
-        .nebraska
-        .wait_for_status("m1", Complete, PATIENCE)
-        .await
-        .unwrap();
+    let instance = updates.nebraska.wait_for_status("m1", Complete, PATIENCE).await.unwrap();
     let statuses = [UpdateGranted, Downloading, Downloaded, Installed, Complete];
     assert_eq!(instance.statuses(), statuses);
     assert_eq!(instance.version, "2.0.0");
@@ -111,18 +92,11 @@ async fn every_pair_has_its_consequence_or_none() {
         updates.send(CHECK).await;
         let answer = updates.send(&event(kind, result, previous)).await;
         assert!(answer.contains(r#"<event status="ok">"#), "{answer}");
-        let dropped = updates
-            .nebraska
-            .dropped_events()
-            .first()
-            .map(|event| event.reason);
+        let dropped = updates.nebraska.dropped_events().first().map(|event| event.reason);
         match wanted {
             Ok(status) => assert_eq!((updates.status(), dropped), (Some(status), None)),
             Err(reason) => {
-                assert_eq!(
-                    (updates.status(), dropped),
-                    (Some(UpdateGranted), Some(reason))
-                );
+                assert_eq!((updates.status(), dropped), (Some(UpdateGranted), Some(reason)));
             }
         }
     }
@@ -139,24 +113,11 @@ async fn events_without_an_update_in_progress_are_dropped() {
     updates.send(CHECK).await;
     updates.send(&event(3, 0, "")).await;
     updates.send(&event(800, 1, "")).await;
-    let reasons: Vec<_> = updates
-        .nebraska
-        .dropped_events()
-        .iter()
-        .map(|e| e.reason)
-        .collect();
+    let reasons: Vec<_> = updates.nebraska.dropped_events().iter().map(|e| e.reason).collect();
     let none = DropReason::NoUpdateInProgress;
     assert_eq!(reasons, [DropReason::UnknownInstance, none, none]);
-    assert_eq!(
-        updates.nebraska.instance("m1").unwrap().statuses(),
-        [UpdateGranted, Error]
-    );
-    assert!(
-        updates
-            .send(CHECK)
-            .await
-            .contains(r#"<updatecheck status="ok">"#)
-    );
+    assert_eq!(updates.nebraska.instance("m1").unwrap().statuses(), [UpdateGranted, Error]);
+    assert!(updates.send(CHECK).await.contains(r#"<updatecheck status="ok">"#));
 }
 
 #[tokio::test]
@@ -187,10 +148,7 @@ async fn the_track_comes_before_everything() {
 async fn a_bare_app_registers_nothing() {
     let updates = Updates::offering("2.0.0");
     let answer = updates.send("").await;
-    assert!(
-        answer.contains(&format!(r#"<app appid="{APP}" status="ok"></app>"#)),
-        "{answer}"
-    );
+    assert!(answer.contains(&format!(r#"<app appid="{APP}" status="ok"></app>"#)), "{answer}");
     assert!(updates.nebraska.instances().is_empty());
     assert!(updates.nebraska.requests()[0].app().unwrap().is_bare());
 }
@@ -212,16 +170,8 @@ async fn versions_compare_as_semver() {
     for (version, offered) in cases {
         let updates = Updates::offering("2.0.0");
         let answer = updates.post(request("m1", version, "stable", CHECK)).await;
-        assert_eq!(
-            answer.contains(r#"<updatecheck status="ok">"#),
-            offered,
-            "{version}"
-        );
-        assert_eq!(
-            answer.contains(r#"<updatecheck status="noupdate">"#),
-            !offered,
-            "{version}"
-        );
+        assert_eq!(answer.contains(r#"<updatecheck status="ok">"#), offered, "{version}");
+        assert_eq!(answer.contains(r#"<updatecheck status="noupdate">"#), !offered, "{version}");
     }
 }
 
@@ -231,12 +181,7 @@ async fn a_floor_is_offered_before_what_is_above_it() {
     let mut floor = PackageSpec::new("2.0.0", "https://images.example.com", "floor.cosi");
     floor.floor = true;
     updates.nebraska.add_package(APP, "stable", floor);
-    assert!(
-        updates
-            .send(CHECK)
-            .await
-            .contains(r#"<manifest version="2.0.0">"#)
-    );
+    assert!(updates.send(CHECK).await.contains(r#"<manifest version="2.0.0">"#));
     let answer = updates.post(request("m2", "2.0.0", "stable", CHECK)).await;
     assert!(answer.contains(r#"<manifest version="3.0.0">"#), "{answer}");
 }
@@ -245,40 +190,17 @@ async fn a_floor_is_offered_before_what_is_above_it() {
 async fn limits_put_an_instance_on_hold() {
     let limits = Limits::default();
     let cases = [
-        (
-            Limits {
-                updates_enabled: false,
-                ..limits
-            },
-            "error-updatesDisabled",
-        ),
-        (
-            Limits {
-                max_concurrent: 0,
-                ..limits
-            },
-            "error-maxConcurrentUpdatesLimitReached",
-        ),
-        (
-            Limits {
-                max_per_period: 0,
-                ..limits
-            },
-            "error-maxUpdatesPerPeriodLimitReached",
-        ),
+        (Limits { updates_enabled: false, ..limits }, "error-updatesDisabled"),
+        (Limits { max_concurrent: 0, ..limits }, "error-maxConcurrentUpdatesLimitReached"),
+        (Limits { max_per_period: 0, ..limits }, "error-maxUpdatesPerPeriodLimitReached"),
     ];
     for (limits, status) in cases {
         let updates = Updates::offering("2.0.0");
         updates.nebraska.set_group_limits(APP, "stable", limits);
         let answer = updates.send(CHECK).await;
-        assert!(
-            answer.contains(&format!(r#"status="{status}""#)),
-            "{answer}"
-        );
+        assert!(answer.contains(&format!(r#"status="{status}""#)), "{answer}");
         assert_eq!(updates.status(), Some(OnHold));
-        updates
-            .nebraska
-            .set_group_limits(APP, "stable", Limits::default());
+        updates.nebraska.set_group_limits(APP, "stable", Limits::default());
         updates.send(CHECK).await;
         assert_eq!(updates.status(), Some(UpdateGranted));
     }
@@ -287,10 +209,7 @@ async fn limits_put_an_instance_on_hold() {
 #[tokio::test]
 async fn in_safe_mode_the_first_failure_stops_the_group() {
     let updates = Updates::offering("2.0.0");
-    let limits = Limits {
-        safe_mode: true,
-        ..Limits::default()
-    };
+    let limits = Limits { safe_mode: true, ..Limits::default() };
     updates.nebraska.set_group_limits(APP, "stable", limits);
     updates.send(CHECK).await;
     updates.send(&event(3, 0, "")).await;
@@ -311,17 +230,9 @@ async fn any_refusal_can_be_had() {
         let updates = Updates::offering("2.0.0");
         updates.nebraska.refuse(APP, "stable", Some(status));
         let answer = updates.send(CHECK).await;
-        assert!(
-            answer.contains(&format!(r#"status="{status}""#)),
-            "{answer}"
-        );
+        assert!(answer.contains(&format!(r#"status="{status}""#)), "{answer}");
         updates.nebraska.refuse(APP, "stable", None);
-        assert!(
-            updates
-                .send(CHECK)
-                .await
-                .contains(r#"<updatecheck status="ok">"#)
-        );
+        assert!(updates.send(CHECK).await.contains(r#"<updatecheck status="ok">"#));
     }
 }
 
@@ -331,33 +242,21 @@ async fn a_group_without_a_package_and_a_machine_without_an_id_are_refused() {
     updates.nebraska.add_group(APP, "stable");
     assert!(updates.send(CHECK).await.contains("error-noPackageFound"));
     let answer = updates.post(request("", "1.0.0", "stable", CHECK)).await;
-    assert!(
-        answer.contains("error-instanceRegistrationFailed"),
-        "{answer}"
-    );
+    assert!(answer.contains("error-instanceRegistrationFailed"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_test_can_wait_for_a_request() {
     let updates = Updates::offering("2.0.0");
     let completed = |requests: &[trident_lab::nebraska::OmahaRequest]| {
-        requests
-            .iter()
-            .any(|request| request.processed && request.events() == [(13, 1)])
+        requests.iter().any(|request| request.processed && request.events() == [(13, 1)])
     };
     let started = event(13, 1, "");
-    let (found, _) = tokio::join!(
-        updates.nebraska.wait_for(PATIENCE, completed),
-        updates.send(&started)
-    );
+    let (found, _) =
+        tokio::join!(updates.nebraska.wait_for(PATIENCE, completed), updates.send(&started));
     let request = found.unwrap().remove(0);
     assert_eq!(request.updater_version(), Some("agent-1.0"));
-    assert_eq!(
-        (request.os_arch(), request.os_version()),
-        (Some("amd64"), Some("1.0.0"))
-    );
-    let never = updates
-        .nebraska
-        .wait_for(Duration::from_millis(20), |_| false);
+    assert_eq!((request.os_arch(), request.os_version()), (Some("amd64"), Some("1.0.0")));
+    let never = updates.nebraska.wait_for(Duration::from_millis(20), |_| false);
     assert!(never.await.is_err());
 }

@@ -29,9 +29,7 @@ pub(crate) enum Cut {
 
 /// A body that is there as a whole.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The error that makes hyper break the connection or reset the stream. What was sent before is
@@ -43,22 +41,19 @@ pub(crate) async fn broken_off() -> io::Error {
 
 /// The first `limit` bytes of a body.
 pub(crate) fn cut_after(body: Body, limit: usize, cut: Cut) -> Body {
-    let chunks = stream::unfold(
-        Some((body.into_data_stream(), limit)),
-        move |state| async move {
-            let (mut chunks, left) = state?;
-            if left == 0 {
-                return match cut {
-                    Cut::Break => Some((Err(broken_off().await), None)),
-                    Cut::Stall => std::future::pending().await,
-                };
-            }
-            let chunk: Result<Bytes, io::Error> = chunks.next().await?;
-            let chunk = chunk.map(|bytes| bytes.slice(..bytes.len().min(left)));
-            let taken = chunk.as_ref().map_or(0, Bytes::len);
-            Some((chunk.map(Frame::data), Some((chunks, left - taken))))
-        },
-    );
+    let chunks = stream::unfold(Some((body.into_data_stream(), limit)), move |state| async move {
+        let (mut chunks, left) = state?;
+        if left == 0 {
+            return match cut {
+                Cut::Break => Some((Err(broken_off().await), None)),
+                Cut::Stall => std::future::pending().await,
+            };
+        }
+        let chunk: Result<Bytes, io::Error> = chunks.next().await?;
+        let chunk = chunk.map(|bytes| bytes.slice(..bytes.len().min(left)));
+        let taken = chunk.as_ref().map_or(0, Bytes::len);
+        Some((chunk.map(Frame::data), Some((chunks, left - taken))))
+    });
     BodyExt::boxed_unsync(StreamBody::new(chunks))
 }
 
@@ -68,15 +63,10 @@ pub(crate) fn padded(response: Response<Body>, padding: usize) -> Response<Body>
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let spaces = Bytes::from(vec![b' '; CHUNK]);
-    let sizes = (0..padding)
-        .step_by(CHUNK)
-        .map(move |at| CHUNK.min(padding - at));
+    let sizes = (0..padding).step_by(CHUNK).map(move |at| CHUNK.min(padding - at));
     let spaces = stream::iter(sizes.map(move |n| Ok(Frame::data(spaces.slice(..n)))));
     let rest = body.into_data_stream().map(|chunk| chunk.map(Frame::data));
-    Response::from_parts(
-        head,
-        BodyExt::boxed_unsync(StreamBody::new(spaces.chain(rest))),
-    )
+    Response::from_parts(head, BodyExt::boxed_unsync(StreamBody::new(spaces.chain(rest))))
 }
 
 /// Counts a body's bytes in the request's record and notes its end.
@@ -88,11 +78,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn boxed(inner: Body, shared: Arc<Shared>, record: usize) -> Body {
-        BodyExt::boxed_unsync(Self {
-            inner,
-            shared,
-            record,
-        })
+        BodyExt::boxed_unsync(Self { inner, shared, record })
     }
 }
 
@@ -107,8 +93,7 @@ impl hyper::body::Body for Counted {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
             let sent = frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
-            self.shared
-                .with_record(self.record, |entry| entry.bytes += sent);
+            self.shared.with_record(self.record, |entry| entry.bytes += sent);
         }
         Poll::Ready(frame)
     }
@@ -124,7 +109,6 @@ impl hyper::body::Body for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.shared
-            .with_record(self.record, |entry| entry.ended = true);
+        self.shared.with_record(self.record, |entry| entry.ended = true);
     }
 }

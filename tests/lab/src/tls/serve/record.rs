@@ -48,12 +48,7 @@ impl RequestRecord {
         body: &Bytes,
         certs: &[CertificateDer<'static>],
     ) -> Self {
-        let header = |name| {
-            head.headers
-                .get(name)
-                .and_then(|v| v.to_str().ok())
-                .map(str::to_owned)
-        };
+        let header = |name| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         Self {
             at: Instant::now(),
             verb,
@@ -87,9 +82,6 @@ impl Subject {
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
         let organizations = subject.iter_organization().filter_map(|o| o.as_str().ok());
         let organizations = organizations.map(str::to_owned).collect();
-        Some(Self {
-            common_name,
-            organizations,
-        })
+        Some(Self { common_name, organizations })
     }
 }
