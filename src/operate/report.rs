@@ -43,7 +43,7 @@ async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<boo
     match send(client, owed).await {
         Ok(()) => {
             let id = owed.operation_id.canonical();
-            info!(operation_id = id, event = ?owed.event, "Nebraska took the event");
+            info!(operation_id = id, event = ?owed.event, "Nebraska took the event {:?}", owed.event);
             means.store.update(|state| {
                 if let Some(position) = state.owed_events.iter().position(|it| it == owed) {
                     state.owed_events.remove(position);
@@ -53,7 +53,13 @@ async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<boo
         }
         Err(error) => {
             let id = owed.operation_id.canonical();
-            warn!(operation_id = id, event = ?owed.event, "Nebraska did not take the event, it stays owed: {}", chain(&error));
+            warn!(
+                operation_id = id,
+                event = ?owed.event,
+                "Nebraska did not take the event {:?}, it stays owed: {}",
+                owed.event,
+                chain(&error)
+            );
             Ok(false)
         }
     }

@@ -197,7 +197,7 @@ impl Watcher {
         let run = async {
             let systemd = self.systemd().await?;
             let waits_for = systemd.jobs().await.unwrap_or_default().join(", ");
-            error!(waits_for, "the commit is overdue, starting it");
+            error!(waits_for, "the commit is overdue, starting it; queued jobs: [{}]", waits_for);
             systemd.reset_failed(names::COMMIT).await?;
             systemd.start(names::COMMIT).await?;
             self.acted.close(Some(AGAIN));
@@ -218,9 +218,9 @@ fn log_outcome(status: &Status) {
     let _span = status_span(status).entered();
     let message_id = message_id::OPERATION_ENDED;
     if status.code.is_good() {
-        info!(message_id, code = ?status.code, status_message = %status.message, "ended");
+        info!(message_id, code = ?status.code, "ended: {}", status.message);
     } else {
-        error!(message_id, code = ?status.code, status_message = %status.message, "ended");
+        error!(message_id, code = ?status.code, "ended: {}", status.message);
     }
 }
 
