@@ -171,22 +171,35 @@ impl Watcher {
                 info!(message_id = message_id::REBOOT_ASKED, "asked for the reboot");
                 Ok(true)
             }
-            Err(refused) => {
+            Err(refused) if refused.is_refusal() => {
                 let held = systemd.shutdown_inhibitors().await.unwrap_or_default().join(", ");
-                let reason = chain(&refused);
-                error!(held_by = held, "the reboot was refused, asking again: {}", reason);
-                let message = match held.is_empty() {
-                    true => {
-                        format!("the boot is armed; the reboot was refused, asking again: {reason}")
-                    }
-                    false => {
-                        format!("the boot is armed; the reboot is held by {held}, asking again")
-                    }
-                };
-                self.store.update(|state| remark(state, pending, &message))?;
-                Ok(true)
+                self.say_refused(pending, &held, &chain(&refused))
+            }
+            Err(unknown) => {
+                // A shutdown ends the bus too: the answer may be lost because the reboot has begun.
+                self.systemd = None;
+                warn!(
+                    "no answer to the request for the reboot, asking again if it does not come: {}",
+                    chain(&unknown)
+                );
+                Ok(false)
             }
         }
+    }
+
+    fn say_refused(
+        &mut self,
+        pending: &PendingCommit,
+        held: &str,
+        reason: &str,
+    ) -> Result<bool, WatchError> {
+        error!(held_by = held, "the reboot was refused, asking again: {}", reason);
+        let message = match held.is_empty() {
+            true => format!("the boot is armed; the reboot was refused, asking again: {reason}"),
+            false => format!("the boot is armed; the reboot is held by {held}, asking again"),
+        };
+        self.store.update(|state| remark(state, pending, &message))?;
+        Ok(true)
     }
 
     async fn run_commit(&mut self) -> Result<bool, WatchError> {
