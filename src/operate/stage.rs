@@ -13,7 +13,7 @@ use super::owe::owe;
 use super::record::ended;
 use super::report::{deliver_all, deliver_first};
 use crate::contract::chain;
-use crate::contract::{Code, Update};
+use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
 use crate::trident::{Error, Image, Retry, Served};
@@ -62,7 +62,7 @@ async fn stage(
             state.staged = Some(Staged::new(id, update.clone(), Some(offer)));
             owe(
                 state,
-                &operation.request,
+                (&operation.request, Phase::Stage),
                 update,
                 &operation.from_version,
                 EventKind::DownloadFinished,
@@ -82,14 +82,26 @@ fn accept(state: &mut State, operation: &InFlight, update: &Update, offer: &Offe
         operation.offer = Some(offer.clone());
     }
     if !known {
-        owe(state, &operation.request, update, &operation.from_version, EventKind::DownloadStarted);
+        owe(
+            state,
+            (&operation.request, Phase::Stage),
+            update,
+            &operation.from_version,
+            EventKind::DownloadStarted,
+        );
     }
 }
 
 /// Only an update that was begun can fail: a server may stop a whole rollout at the first failure.
 fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
     if begun {
-        owe(state, &operation.request, update, &operation.from_version, EventKind::Failed);
+        owe(
+            state,
+            (&operation.request, Phase::Stage),
+            update,
+            &operation.from_version,
+            EventKind::Failed,
+        );
     }
 }
 

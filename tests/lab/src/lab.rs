@@ -153,6 +153,7 @@ impl Lab {
             by.starts_with("trident") || by == "tridentd" || unit.starts_with("trident")
         });
         lines
+            .filter(|record| !text(record, "MESSAGE").starts_with("effective settings"))
             .map(|record| {
                 format!(
                     "{} {}: {}",
