@@ -31,10 +31,11 @@ fn the_release_program_is_small() -> Result<()> {
 async fn the_idle_watcher_is_small() -> Result<()> {
     for release in Release::ALL {
         let lab = Setup::new(release, release_program()).boot().await?;
-        lab.kube.wait_for_requests(SOON, |requests| {
-            requests.iter().any(|request| request.verb == Verb::Watch)
-        })
-        .await?;
+        lab.kube
+            .wait_for_requests(SOON, |requests| {
+                requests.iter().any(|request| request.verb == Verb::Watch)
+            })
+            .await?;
         // The first look at the host comes after the first read of the Node.
         sleep(Duration::from_secs(2)).await;
         let memory = lab.node.memory(WATCHER).await?;

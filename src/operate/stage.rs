@@ -109,14 +109,15 @@ fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
 async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
     let limit = means.config.stage_timeout;
     let begun = Instant::now();
+    let mut left = limit;
     loop {
-        let left = limit.saturating_sub(begun.elapsed());
         match means.trident.stage(image, left).await {
             Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
                 if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
             {
                 warn!("the stage call broke off, calling again: {}", chain(&error));
                 tokio::time::sleep(Duration::from_secs(1)).await;
+                left = limit.saturating_sub(begun.elapsed());
             }
             served => return served,
         }

@@ -49,7 +49,7 @@ pub enum Mode {
 }
 
 /// How a lab is set up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     release: Release,
     agent: PathBuf,
