@@ -7,7 +7,7 @@ use tracing::{Instrument, error, info, warn};
 use super::{WatchError, Watcher, names};
 use crate::contract::chain;
 use crate::contract::{
-    Code, Request, Status, Utc, commit_span, message_id, request_span, status_span,
+    Code, Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
 };
 use crate::decide::{Act, Recovery};
 use crate::state::{
@@ -38,8 +38,10 @@ impl Watcher {
         match act {
             Act::Accept(operation) => {
                 let _span = request_span(&operation.request).entered();
-                info!(from_version = operation.from_version, "accepted the request");
+                info!("accepted the request, from version {}", operation.from_version);
                 self.store.update(|state| accept(state, *operation))?;
+                // What an earlier operation had to wait for is not this one's.
+                self.acted.reset();
             }
             Act::Withdraw => {
                 info!("the request was taken away before its start");
@@ -99,6 +101,7 @@ impl Watcher {
         let started = self.store.update(|state| {
             let operation = state.operation.as_mut()?;
             operation.starts = operation.starts.saturating_add(1);
+            operation.trouble = None;
             Some((operation.request.clone(), operation.starts))
         })?;
         let Some((request, starts)) = started else {
@@ -132,12 +135,13 @@ impl Watcher {
                 Ok(true)
             }
             Err(error) => {
-                error!(
-                    unit = unit.name,
-                    starts,
-                    "cannot start the operation's unit: {}",
-                    chain(&error)
-                );
+                let trouble = chain(&error);
+                error!("cannot start the operation's unit: {trouble}");
+                self.store.update(|state| {
+                    if let Some(operation) = &mut state.operation {
+                        operation.trouble = Some(trouble);
+                    }
+                })?;
                 self.acted.close(None);
                 Ok(false)
             }
@@ -229,12 +233,7 @@ impl Watcher {
 
 fn log_outcome(status: &Status) {
     let _span = status_span(status).entered();
-    let message_id = message_id::OPERATION_ENDED;
-    if status.code.is_good() {
-        info!(message_id, code = ?status.code, "ended: {}", status.message);
-    } else {
-        error!(message_id, code = ?status.code, "ended: {}", status.message);
-    }
+    log_end(message_id::OPERATION_ENDED, status.code, status.message.as_str());
 }
 
 /// Only while nothing else is: another agent may have been quicker.

@@ -52,8 +52,8 @@ impl Watcher {
         }
         if publish.mark != Mark::Nothing {
             self.store.update(|state| mark(state, publish))?;
-            let Status { code, message, .. } = &publish.status;
-            info!(?code, "published {:?}: {}", code, message);
+            let (code, message) = (publish.status.code, &publish.status.message);
+            info!(?code, "published {code:?}: {message}");
         }
         Ok(())
     }
