@@ -1,4 +1,5 @@
 //! What the resident part costs a node: the release program's size, and the idle watcher's memory.
+#![expect(clippy::print_stderr, reason = "the figures are to be seen")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
