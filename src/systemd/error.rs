@@ -18,10 +18,36 @@ pub enum SystemdError {
     NotConfined { unit: String, drop_in: String },
 }
 
+/// The bus says it for a peer that went away: the call may have been carried out.
+const NO_REPLY: &str = "org.freedesktop.DBus.Error.NoReply";
+
+impl SystemdError {
+    /// Whether the other side said no. Without its word the call may have been carried out all the same.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Call { source, .. } => name(source).is_some_and(|name| name != NO_REPLY),
+            Self::NotConfined { .. } => true,
+            Self::Connect { .. } | Self::ConnectTimedOut { .. } => false,
+        }
+    }
+}
+
 /// The D-Bus error's name, where the other side answered with one.
 pub(super) fn name(error: &zbus::Error) -> Option<&str> {
     match error {
         zbus::Error::MethodError(name, _, _) => Some(name.as_str()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bus_that_broke_off_is_no_refusal() {
+        let broke = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let source = zbus::Error::InputOutput(broke.into());
+        assert!(!SystemdError::Call { what: "asking".to_owned(), source }.is_refusal());
     }
 }

@@ -175,22 +175,35 @@ impl Watcher {
                 info!(message_id = message_id::REBOOT_ASKED, "asked for the reboot");
                 Ok(true)
             }
-            Err(refused) => {
+            Err(refused) if refused.is_refusal() => {
                 let held = systemd.shutdown_inhibitors().await.unwrap_or_default().join(", ");
-                let reason = chain(&refused);
-                error!(held_by = held, "the reboot was refused, asking again: {}", reason);
-                let message = match held.is_empty() {
-                    true => {
-                        format!("the boot is armed; the reboot was refused, asking again: {reason}")
-                    }
-                    false => {
-                        format!("the boot is armed; the reboot is held by {held}, asking again")
-                    }
-                };
-                self.store.update(|state| remark(state, pending, &message))?;
-                Ok(true)
+                self.say_refused(pending, &held, &chain(&refused))
+            }
+            Err(unknown) => {
+                // A shutdown ends the bus too: the answer may be lost because the reboot has begun.
+                self.systemd = None;
+                warn!(
+                    "no answer to the request for the reboot, asking again if it does not come: {}",
+                    chain(&unknown)
+                );
+                Ok(false)
             }
         }
+    }
+
+    fn say_refused(
+        &mut self,
+        pending: &PendingCommit,
+        held: &str,
+        reason: &str,
+    ) -> Result<bool, WatchError> {
+        error!(held_by = held, "the reboot was refused, asking again: {}", reason);
+        let message = match held.is_empty() {
+            true => format!("the boot is armed; the reboot was refused, asking again: {reason}"),
+            false => format!("the boot is armed; the reboot is held by {held}, asking again"),
+        };
+        self.store.update(|state| remark(state, pending, &message))?;
+        Ok(true)
     }
 
     async fn run_commit(&mut self) -> Result<bool, WatchError> {
@@ -201,7 +214,7 @@ impl Watcher {
         let run = async {
             let systemd = self.systemd().await?;
             let waits_for = systemd.jobs().await.unwrap_or_default().join(", ");
-            error!(waits_for, "the commit is overdue, starting it");
+            error!(waits_for, "the commit is overdue, starting it; queued jobs: [{}]", waits_for);
             systemd.reset_failed(names::COMMIT).await?;
             systemd.start(names::COMMIT).await?;
             self.acted.close(Some(AGAIN));
