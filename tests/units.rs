@@ -1,5 +1,7 @@
 //! What systemd shows and enforces: units, drop-ins, sandboxes, the journal.
 
+#![expect(clippy::print_stderr, reason = "the scores are worth a look in the log of a run")]
+
 mod booted;
 
 use anyhow::{Context, Result, ensure};
@@ -96,8 +98,8 @@ async fn drop_ins_reach_what_they_name(setup: booted::Setup) -> Result<()> {
 /// The last settings that a unit logged.
 fn settings_of(lab: &Lab, unit: &str) -> Result<String> {
     let records = lab.node.journal(&["-u", unit])?;
-    let said = records.iter().filter_map(|record| record["MESSAGE"].as_str());
-    let last = said.filter(|said| said.contains("effective settings")).next_back();
+    let mut said = records.iter().filter_map(|record| record["MESSAGE"].as_str());
+    let last = said.rfind(|said| said.contains("effective settings"));
     Ok(last.with_context(|| lab.story())?.to_owned())
 }
 
