@@ -12,6 +12,7 @@ use crate::state::{CommitRecord, Completed, InFlight, PendingCommit, Staged, Sta
 
 pub(super) const OLD: &str = "202606.15.0";
 pub(super) const NEW: &str = "202606.29.0";
+pub(super) const NEWER: &str = "202607.6.0";
 
 pub(super) fn now() -> Utc {
     Utc::from_second(1_800_000_000)
@@ -34,7 +35,7 @@ pub(super) fn request(operation: &str, n: u32) -> Request {
         "operation": operation,
     });
     if operation != "rollback" {
-        text["targetVersion"] = json!(NEW);
+        text["targetVersion"] = json!(if n / 10 == 1 { NEW } else { NEWER });
         text["server"] = json!("https://nebraska.example.com/v1/update");
         text["appId"] = json!("11111111-2222-3333-4444-555555555555");
         text["track"] = json!("stable");
