@@ -1,7 +1,7 @@
 //! What is written on the Node, in which order, and that it comes to rest.
 
 use super::case::{
-    NEW, OLD, assert_quiet, assert_writes, commit_begun, commit_ended, ended, finalize, idle,
+    NEW, assert_quiet, assert_writes, commit_begun, commit_ended, ended, finalize, idle,
     in_progress, owed, stage, unit_ended,
 };
 use crate::contract::{Code, Phase};
