@@ -1,6 +1,6 @@
 use super::reject::{self, refusal};
-use super::{Act, Asked, Recovery, Unit, View, say};
-use crate::contract::{Code, Operation, Phase, Request, Status};
+use super::{Act, Asked, Unit, View, lost, say};
+use crate::contract::{Code, Phase, Request, Status};
 use crate::state::{InFlight, PendingCommit};
 
 /// How often an operation whose unit ended without an outcome is started again.
@@ -115,7 +115,7 @@ fn idle(view: &View<'_>) -> Act {
     if view.answered().is_some() {
         return Act::Wait;
     }
-    if let Some(act) = already_begun(view, request) {
+    if let Some(act) = lost::already_begun(view, request) {
         return act;
     }
     match reject::fresh(view, request, *server_allowed) {
@@ -127,43 +127,4 @@ fn idle(view: &View<'_>) -> Act {
 fn accepted(view: &View<'_>, request: &Request) -> InFlight {
     // An unreadable version fails the operation itself, where the reason can be said.
     InFlight::new(request.clone(), view.version.unwrap_or_default().to_owned(), view.now)
-}
-
-/// The state file does not know this request, but the Node says that it was begun: the file was lost.
-fn already_begun(view: &View<'_>, request: &Request) -> Option<Act> {
-    let ours = |status: &&Status| status.operation_id == request.operation_id;
-    let status = view.annotations.status.as_ref().filter(ours)?;
-    let commit = view.annotations.commit_status.as_ref().filter(ours);
-    let adopt = || Act::Adopt { status: Box::new(status.clone()), commit: None };
-    match (request.operation(), status.code, commit) {
-        (Operation::Stage, Code::InProgress, _) => None,
-        (Operation::Stage, _, _) => Some(adopt()),
-        (_, Code::InProgress | Code::Success, Some(commit)) if commit.code.is_terminal() => {
-            Some(adopt_committed(status, commit, view))
-        }
-        (_, Code::InProgress | Code::Success, _) => Some(recover(view, request, status)),
-        (_, _, _) => Some(adopt()),
-    }
-}
-
-/// A commit has followed, so the boot was armed, whatever the older annotation still says.
-fn adopt_committed(status: &Status, commit: &Status, view: &View<'_>) -> Act {
-    let status = match status.code.is_terminal() {
-        true => status.clone(),
-        false => {
-            let message = "the boot was armed; found out from the status of its commit";
-            status.clone().finish(Code::Success, message, view.now)
-        }
-    };
-    Act::Adopt { status: Box::new(status), commit: Some(Box::new(commit.clone())) }
-}
-
-/// The active version decides. A rollback names none: there, any other than the one it left.
-fn recover(view: &View<'_>, request: &Request, status: &Status) -> Act {
-    let on_target = match (view.version, request.target_version()) {
-        (None, _) => false,
-        (Some(version), Some(target)) => version == target,
-        (Some(version), None) => status.from_version.as_deref().is_some_and(|from| from != version),
-    };
-    Act::Recover(Box::new(Recovery { request: request.clone(), status: status.clone(), on_target }))
 }

@@ -19,6 +19,7 @@
 
 mod act;
 mod apply;
+mod lost;
 mod outcome;
 mod reject;
 mod say;

@@ -27,7 +27,7 @@ pub(super) enum Until {
     /// The API server has the status, the state does not know it.
     Written,
     Said,
-    /// The start is counted, systemd was not asked.
+    /// The start is counted; systemd is asked later or never.
     Counted,
 }
 
@@ -127,8 +127,10 @@ impl World {
             Act::Start { .. } => {
                 let request = seen.operation.as_ref().unwrap().request.clone();
                 let counted = self.update(|state| apply(state, seen, act, now));
-                if counted && until == Until::End && !self.shutting_down {
-                    self.start_unit(&request);
+                match until {
+                    Until::End if counted => self.start_unit(&request),
+                    Until::Counted if counted => self.late_start = Some(request),
+                    Until::End | Until::Written | Until::Said | Until::Counted => {}
                 }
             }
             Act::Complete(status) => {

@@ -207,6 +207,8 @@ impl World {
                 let version = self.trident.active.clone();
                 let verdict =
                     after_commit(&answer, &pending.request, &pending.from_version, &version);
+                let good = verdict.code == Code::Success;
+                assert!(!good || self.trident.is_on_target(), "a false success: {self:#?}");
                 let now = self.now();
                 self.update(|state| {
                     let done = state.find_mut(&pending.request.operation_id).unwrap();

@@ -105,6 +105,20 @@ fn the_answer_to_an_older_request_is_not_said_again() {
     assert_quiet(&case.asked(&stage(21)).done(other.clone(), true).says(other));
 }
 
+/// A write that was held up on its way may come last.
+#[test]
+fn in_progress_does_not_outlive_the_outcome() {
+    let request = finalize(12);
+    let status = ended(&request, Code::Success);
+    let commit = commit_ended(&request, Code::Success);
+    let known = || idle().runs(NEW).done(status.clone(), true).commit(commit.clone(), true, true);
+    let plan = known().says(in_progress(&request)).plan();
+    assert_writes(&plan, Key::Status, &request, Code::Success, &Mark::Nothing);
+    let plan = known().says(status.clone()).says_of_the_commit(commit_begun(&request)).plan();
+    assert_writes(&plan, Key::CommitStatus, &request, Code::Success, &Mark::Nothing);
+    assert_quiet(&known().says(in_progress(&stage(21))));
+}
+
 /// The API server may have had no room for the message: the short status is not written for ever.
 #[test]
 fn a_status_without_its_message_is_the_same_status() {

@@ -83,6 +83,20 @@ fn operation_by_status_by_commit_by_version() {
     }
 }
 
+/// An id that was used for one operation, and is used for another when the state is lost.
+#[test]
+fn what_was_begun_under_the_id_counts() {
+    let (begun, asked) = (stage(12), finalize(12));
+    assert_eq!(does(&asked, in_progress(&begun), None, OLD), "reject", "nothing is staged");
+    assert_eq!(does(&asked, ended(&begun, Code::Success), None, OLD), "adopt");
+    let case = idle().asked(&begun).says(in_progress(&asked));
+    let Act::Adopt { status, commit: None } = case.plan().act else { panic!() };
+    assert_eq!(status.code, Code::AgentInternalError, "never in progress for ever");
+    assert_eq!(does(&begun, ended(&asked, Code::Success), None, OLD), "adopt");
+    let commit = Some(commit_ended(&asked, Code::Success));
+    assert_eq!(does(&begun, ended(&asked, Code::Success), commit, OLD), "adopt both");
+}
+
 #[test]
 fn a_status_of_another_request_proves_nothing() {
     let case = idle().asked(&stage(11)).says(ended(&stage(12), Code::Success));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::agent::Until;
 use super::case::{finalize, rollback, stage};
 use super::world::{Node, Work, World};
-use crate::contract::{Request, Status};
+use crate::contract::{Code, Request, Status};
 use crate::decide::{Act, Plan};
 
 /// Rounds within which a node without further trouble comes to rest.
@@ -24,6 +24,8 @@ enum Event {
     Round(usize),
     StepUnits,
     StepCommit,
+    /// A start that was counted before.
+    StartLate,
     Kill,
     KillCommit,
     TridentFails,
@@ -65,7 +67,8 @@ fn events() -> impl Strategy<Value = Event> {
         20 => agent.prop_map(Event::Round),
         16 => Just(Event::StepUnits),
         8 => Just(Event::StepCommit),
-        3 => Just(Event::Kill),
+        2 => Just(Event::StartLate),
+        5 => Just(Event::Kill),
         1 => Just(Event::KillCommit),
         1 => Just(Event::TridentFails),
         2 => any::<bool>().prop_map(Event::Api),
@@ -92,6 +95,11 @@ impl World {
             Event::Round(agent) => self.round(agent),
             Event::StepUnits => self.step_units(),
             Event::StepCommit => self.step_commit(),
+            Event::StartLate => {
+                if let Some(request) = self.late_start.take() {
+                    self.start_unit(&request);
+                }
+            }
             Event::Kill => self.units.values_mut().for_each(kill),
             Event::KillCommit => self.commit.iter_mut().for_each(kill),
             Event::TridentFails => self.trident.fails = true,
@@ -115,6 +123,7 @@ impl World {
 
     /// No more trouble: everything that runs comes to its end.
     fn settle(&mut self) {
+        self.late_start = None;
         (self.api_up, self.trident.fails) = (true, false);
         for _ in 0..ROUNDS {
             self.clock += 10;
@@ -151,6 +160,9 @@ impl World {
             assert!(done.status.code.is_terminal() && done.is_settled(), "{done:#?}");
         }
         let said = self.node.status.as_ref().map(|text| Status::from_json(text).unwrap());
+        let ended = |said: &Status| self.outcomes.contains_key(&said.operation_id.canonical());
+        let outlived = said.as_ref().filter(|said| ended(said) && !said.code.is_terminal());
+        assert_eq!(outlived, None, "in progress for ever");
         let Some(asked) = &self.node.asked else { return };
         let said = said.expect("a request without a status");
         assert!(said.code.is_terminal(), "{said:?}");
@@ -167,8 +179,50 @@ fn kill(process: &mut super::world::Process) {
     }
 }
 
+/// A slow agent's start and another's verdict: the operation lock decides.
+#[test]
+fn nothing_is_given_up_while_a_process_works_on_it() {
+    let mut world = World::new();
+    world.happen(Event::Ask(stage(11)));
+    let starts = |world: &World| world.state.operation.as_ref().map_or(0, |it| it.starts);
+    while starts(&world) < 3 {
+        world.round(0);
+        world.happen(Event::Kill);
+    }
+    world.hear(1);
+    world.look(1);
+    world.act(1, Until::Counted);
+    world.hear(0);
+    world.look(0);
+    world.happen(Event::StartLate);
+    world.step_units();
+    world.act(0, Until::End);
+    assert_eq!(starts(&world), 4, "still in flight");
+    world.settle();
+    world.check();
+    assert_eq!(world.outcomes.values().collect::<Vec<_>>(), [&Code::Success]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    /// With the file all memory but the Node's goes: what that says has ended is not run again, and nothing
+    /// stays in progress for ever.
+    #[test]
+    fn a_lost_state_file_is_survived(history in prop::collection::vec(events(), 0..120), falls_back: bool) {
+        let mut world = World::new();
+        for event in history {
+            world.happen(event);
+        }
+        world.lose_state(falls_back);
+        let status = world.node.status.as_ref().and_then(|text| Status::from_json(text));
+        let ended = status.filter(|status| status.code.is_terminal() && status.code != Code::Success);
+        world.settle();
+        world.check();
+        if let Some(ended) = ended {
+            prop_assert!(!world.started.contains(&ended.operation_id.canonical()));
+        }
+    }
 
     #[test]
     fn every_history_keeps_the_laws_and_comes_to_rest(

@@ -92,6 +92,11 @@ impl Trident {
         matches!(self.servicing, Servicing::Armed { .. })
     }
 
+    /// The last armed boot came up on the slot that it was for.
+    pub(super) fn is_on_target(&self) -> bool {
+        self.is_on_target
+    }
+
     pub(super) fn boot(&mut self, falls_back: bool) {
         if let Servicing::Armed { rebooted, .. } = &mut self.servicing
             && !*rebooted
