@@ -1,14 +1,18 @@
 use super::reject::{self, refusal};
-use super::{Act, Asked, Recovery, Unit, View, say};
-use crate::contract::{Code, Operation, Phase, Request, Status};
+use super::{Act, Asked, Unit, View, lost, say};
+use crate::contract::{Code, Phase, Request, Status};
 use crate::state::{InFlight, PendingCommit};
 
 /// How often an operation whose unit ended without an outcome is started again.
 const MAX_RESUMES: u32 = 3;
 
+/// While the host shuts down, units are stopped and must not be judged: only what must not run is answered.
 pub(super) fn act(view: &View<'_>) -> Act {
     if let Some(act) = refusal(view) {
         return act;
+    }
+    if view.boot.shutting_down {
+        return Act::Wait;
     }
     if let Some(operation) = &view.state.operation {
         in_flight(view, operation)
@@ -26,6 +30,7 @@ pub(super) fn deliver(view: &View<'_>) -> bool {
         Unit::Running => false,
         Unit::Ended { result } => result == "success",
     };
+    let idle = idle && !view.boot.shutting_down;
     idle && view.state.operation.is_none() && !view.state.owed_events.is_empty()
 }
 
@@ -34,7 +39,7 @@ fn in_flight(view: &View<'_>, operation: &InFlight) -> Act {
         (Unit::Running, _) => Act::Wait,
         (Unit::Absent | Unit::Ended { .. }, 0) => first_start(view, operation),
         (Unit::Absent | Unit::Ended { .. }, starts) if starts <= MAX_RESUMES => {
-            if view.boot.shutting_down { Act::Wait } else { Act::Start { resumed: true } }
+            Act::Start { resumed: true }
         }
         (Unit::Absent, _) => give_up(view, operation, "gone"),
         (Unit::Ended { result }, _) => give_up(view, operation, result),
@@ -46,7 +51,7 @@ fn first_start(view: &View<'_>, operation: &InFlight) -> Act {
         Act::Wait
     } else if !view.asks_for(&operation.request.operation_id) {
         Act::Withdraw
-    } else if say::is_announced(view) && !view.boot.shutting_down {
+    } else if say::is_announced(view) {
         Act::Start { resumed: false }
     } else {
         Act::Wait
@@ -81,7 +86,7 @@ fn before_reboot(view: &View<'_>, pending: &PendingCommit) -> Act {
     let published = done.is_none_or(|done| done.published);
     let armed_for = view.boot.uptime.as_secs().saturating_sub(pending.armed_at_uptime);
     let waited = armed_for >= view.limits.publish_wait.as_secs();
-    if !view.boot.shutting_down && (published || waited) { Act::Reboot } else { Act::Wait }
+    if published || waited { Act::Reboot } else { Act::Wait }
 }
 
 fn after_boot(view: &View<'_>, pending: &PendingCommit) -> Act {
@@ -107,10 +112,10 @@ fn idle(view: &View<'_>) -> Act {
     let Asked::Request { request, server_allowed } = &view.annotations.asked else {
         return Act::Wait;
     };
-    if view.answered().is_some() || view.boot.shutting_down {
+    if view.answered().is_some() {
         return Act::Wait;
     }
-    if let Some(act) = already_begun(view, request) {
+    if let Some(act) = lost::already_begun(view, request) {
         return act;
     }
     match reject::fresh(view, request, *server_allowed) {
@@ -122,34 +127,4 @@ fn idle(view: &View<'_>) -> Act {
 fn accepted(view: &View<'_>, request: &Request) -> InFlight {
     // An unreadable version fails the operation itself, where the reason can be said.
     InFlight::new(request.clone(), view.version.unwrap_or_default().to_owned(), view.now)
-}
-
-/// The state file does not know this request, but the Node says that it was begun: the file was lost.
-fn already_begun(view: &View<'_>, request: &Request) -> Option<Act> {
-    let ours = |status: &&Status| status.operation_id == request.operation_id;
-    let status = view.annotations.status.as_ref().filter(ours)?;
-    let commit = view.annotations.commit_status.as_ref().filter(ours);
-    let adopt = |commit: Option<&Status>| Act::Adopt {
-        status: Box::new(status.clone()),
-        commit: commit.cloned().map(Box::new),
-    };
-    match (request.operation(), status.code, commit) {
-        (Operation::Stage, Code::InProgress, _) => None,
-        (Operation::Stage, _, _) => Some(adopt(None)),
-        (_, Code::InProgress | Code::Success, Some(commit)) if commit.code.is_terminal() => {
-            Some(adopt(Some(commit)))
-        }
-        (_, Code::InProgress | Code::Success, _) => Some(recover(view, request, status)),
-        (_, _, _) => Some(adopt(None)),
-    }
-}
-
-/// The active version decides. A rollback names none: there, any other than the one it left.
-fn recover(view: &View<'_>, request: &Request, status: &Status) -> Act {
-    let on_target = match (view.version, request.target_version()) {
-        (None, _) => false,
-        (Some(version), Some(target)) => version == target,
-        (Some(version), None) => status.from_version.as_deref().is_some_and(|from| from != version),
-    };
-    Act::Recover(Box::new(Recovery { request: request.clone(), status: status.clone(), on_target }))
 }

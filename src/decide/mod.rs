@@ -18,6 +18,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod act;
+mod apply;
+mod lost;
 mod outcome;
 mod reject;
 mod say;
@@ -25,6 +27,7 @@ mod say;
 mod tests;
 mod view;
 
+pub use apply::{apply, published, remark};
 pub use outcome::{
     Answer, Served, Verdict, after_commit, after_finalize, after_rollback_stage, after_stage,
 };

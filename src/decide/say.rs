@@ -95,6 +95,10 @@ fn overwritten(view: &View<'_>) -> Option<Publish> {
     if let Some(done) = view.answered() {
         return answer_overwritten(view, done);
     }
+    refused_overwritten(view).or_else(|| outlived(view))
+}
+
+fn refused_overwritten(view: &View<'_>) -> Option<Publish> {
     let refused = view.state.refused.as_ref()?;
     let same = matches!(&view.annotations.asked, Asked::Broken { digest, .. } if *digest == refused.digest);
     (same && differs(view.annotations.status.as_ref(), &refused.status))
@@ -110,8 +114,23 @@ fn answer_overwritten(view: &View<'_>, done: &Completed) -> Option<Publish> {
         .then(|| publish(Key::CommitStatus, &commit.status, Mark::Nothing, view))
 }
 
+/// `InProgress` of what has ended: a write that was held up on its way overtook nothing, but came last.
+fn outlived(view: &View<'_>) -> Option<Publish> {
+    let ended = |said: &Option<Status>| {
+        let said = said.as_ref().filter(|said| !said.code.is_terminal())?;
+        view.state.find(&said.operation_id)
+    };
+    if let Some(done) = ended(&view.annotations.status) {
+        return Some(publish(Key::Status, &done.status, Mark::Nothing, view));
+    }
+    let commit = ended(&view.annotations.commit_status)?.commit.as_ref()?;
+    commit.published.then(|| publish(Key::CommitStatus, &commit.status, Mark::Nothing, view))
+}
+
+/// Where the API server had no room for the message, the status stands there without it.
 fn differs(said: Option<&Status>, recorded: &Status) -> bool {
-    said.is_none_or(|said| !said.says_the_same(recorded))
+    let short = || recorded.clone().with_message("");
+    said.is_none_or(|said| !said.says_the_same(recorded) && !said.says_the_same(&short()))
 }
 
 fn publish(key: Key, status: &Status, mark: Mark, view: &View<'_>) -> Publish {

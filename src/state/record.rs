@@ -225,8 +225,13 @@ impl State {
         {
             self.operation = None;
         }
-        self.completed.retain(|done| done.status.operation_id != status.operation_id);
-        self.completed.push(Completed::new(status));
+        self.remember(Completed::new(status));
+    }
+
+    /// Remembers what was done, instead of what else was known of it.
+    pub fn remember(&mut self, done: Completed) {
+        self.completed.retain(|it| it.status.operation_id != done.status.operation_id);
+        self.completed.push(done);
         self.forget_old();
     }
 

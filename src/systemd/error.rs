@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
+use zbus::DBusError;
 
 /// What systemd or logind did not do.
 #[derive(Debug, Error)]
@@ -32,10 +33,12 @@ impl SystemdError {
     }
 }
 
-/// The D-Bus error's name, where the other side answered with one.
-pub(super) fn name(error: &zbus::Error) -> Option<&str> {
+/// The D-Bus error's name, where the other side answered with one. The bus's own errors come as another
+/// variant than systemd's.
+pub(super) fn name(error: &zbus::Error) -> Option<String> {
     match error {
-        zbus::Error::MethodError(name, _, _) => Some(name.as_str()),
+        zbus::Error::MethodError(name, _, _) => Some(name.to_string()),
+        zbus::Error::FDO(error) => Some(DBusError::name(error.as_ref()).to_string()),
         _ => None,
     }
 }
@@ -48,6 +51,19 @@ mod tests {
     fn a_bus_that_broke_off_is_no_refusal() {
         let broke = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         let source = zbus::Error::InputOutput(broke.into());
-        assert!(!SystemdError::Call { what: "asking".to_owned(), source }.is_refusal());
+        assert!(!asking(source).is_refusal());
+        let no_reply = zbus::fdo::Error::NoReply(String::new());
+        assert!(!asking(zbus::Error::FDO(Box::new(no_reply))).is_refusal());
+    }
+
+    #[test]
+    fn the_bus_s_own_errors_have_names_too() {
+        let denied = || zbus::Error::FDO(Box::new(zbus::fdo::Error::AccessDenied(String::new())));
+        assert_eq!(name(&denied()).as_deref(), Some("org.freedesktop.DBus.Error.AccessDenied"));
+        assert!(asking(denied()).is_refusal());
+    }
+
+    fn asking(source: zbus::Error) -> SystemdError {
+        SystemdError::Call { what: "asking".to_owned(), source }
     }
 }

@@ -7,108 +7,58 @@ use tracing::{Instrument, error, info, warn};
 use super::{WatchError, Watcher, names};
 use crate::contract::chain;
 use crate::contract::{
-    Code, Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
+    Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
 };
-use crate::decide::{Act, Recovery};
-use crate::state::{
-    Arming, CommitRecord, Completed, InFlight, LOST_BOOT, PendingCommit, Refused, State,
-};
+use crate::decide::{Act, apply, remark};
+use crate::state::{PendingCommit, State};
 
 /// Between two requests for the same reboot, and between two starts of the commit unit.
 const AGAIN: Duration = Duration::from_secs(10);
 
 impl Watcher {
-    /// Whether there is something new to look at.
-    pub(super) async fn act(&mut self, act: Act) -> Result<bool, WatchError> {
+    /// `seen`: what was decided from. Whether there is something new to look at.
+    pub(super) async fn act(&mut self, act: Act, seen: &State) -> Result<bool, WatchError> {
         match act {
             Act::Wait => Ok(false),
             Act::Reboot | Act::RunCommit | Act::Start { .. } if !self.acted.is_open() => Ok(false),
             Act::Reboot => self.reboot().await,
             Act::RunCommit => self.run_commit().await,
-            Act::Start { resumed } => self.start(resumed).await,
-            act => {
-                self.record(act)?;
-                Ok(true)
-            }
+            Act::Start { resumed } => self.start(resumed, seen).await,
+            act => self.record(&act, seen),
         }
     }
 
     /// The steps that only change the state.
-    fn record(&mut self, act: Act) -> Result<(), WatchError> {
-        match act {
-            Act::Accept(operation) => {
-                let _span = request_span(&operation.request).entered();
-                info!("accepted the request, from version {}", operation.from_version);
-                self.store.update(|state| accept(state, *operation))?;
+    fn record(&mut self, act: &Act, seen: &State) -> Result<bool, WatchError> {
+        // An operation is not given up under the hands of a process that just began to work on it.
+        let lock = match gives_up(act, seen) {
+            true => Some(self.store.lock_operation()?),
+            false => None,
+        };
+        if matches!(lock, Some(None)) {
+            return Ok(false);
+        }
+        if self.store.update(|state| apply(state, seen, act, Utc::now()))? {
+            tell(act);
+            if matches!(act, Act::Accept(_)) {
                 // What an earlier operation had to wait for is not this one's.
                 self.acted.reset();
             }
-            Act::Withdraw => {
-                info!("the request was taken away before its start");
-                self.store.update(withdraw)?;
-            }
-            Act::Complete(status) => {
-                log_outcome(&status);
-                self.store.update(|state| state.complete(*status))?;
-            }
-            Act::Refuse { digest, status } => {
-                log_outcome(&status);
-                let refused = Refused { digest, status: *status, published: false };
-                self.store.update(|state| state.refused = Some(refused))?;
-            }
-            Act::Adopt { status, commit } => {
-                let _span = status_span(&status).entered();
-                warn!(
-                    "the state file does not know this operation, taking the Node's word for its outcome"
-                );
-                self.store.update(|state| adopt(state, *status, commit.map(|commit| *commit)))?;
-            }
-            Act::Recover(recovery) => self.recover(*recovery)?,
-            Act::Announce(status) => {
-                self.store.update(|state| announce(state, *status))?;
-            }
-            Act::Wait | Act::Start { .. } | Act::Reboot | Act::RunCommit => {}
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// On the target, only the commit is left. Else the operation is resumed, and asks tridentd how far it
-    /// had come.
-    fn recover(&mut self, recovery: Recovery) -> Result<(), WatchError> {
-        let _span = request_span(&recovery.request).entered();
-        warn!(
-            on_target = recovery.on_target,
-            "the state of this operation was lost, recovering it"
-        );
-        let from = recovery.status.from_version.clone().unwrap_or_default();
-        let mut operation = InFlight::new(recovery.request, from, recovery.status.started_utc);
-        operation.starts = 1;
-        operation.arming = Some(Arming { boot_marker: LOST_BOOT.to_owned() });
-        self.store.update(|state| {
-            if recovery.on_target {
-                state.pending_commit =
-                    Some(PendingCommit::new(&operation, LOST_BOOT.to_owned(), 0));
-                let message = "the boot was armed; found out after the state file was lost";
-                state.complete(recovery.status.finish(Code::Success, message, Utc::now()));
-            } else {
-                state.operation = Some(operation);
-            }
-        })?;
-        Ok(())
-    }
-
-    async fn start(&mut self, resumed: bool) -> Result<bool, WatchError> {
-        let started = self.store.update(|state| {
-            let operation = state.operation.as_mut()?;
-            operation.starts = operation.starts.saturating_add(1);
-            operation.trouble = None;
-            Some((operation.request.clone(), operation.starts))
-        })?;
-        let Some((request, starts)) = started else {
+    async fn start(&mut self, resumed: bool, seen: &State) -> Result<bool, WatchError> {
+        let Some(operation) = &seen.operation else {
             return Ok(true);
         };
-        let span = request_span(&request);
-        self.start_unit(&request, starts, resumed).instrument(span).await
+        let act = Act::Start { resumed };
+        if !self.store.update(|state| apply(state, seen, &act, Utc::now()))? {
+            return Ok(true);
+        }
+        let span = request_span(&operation.request);
+        let starts = operation.starts.saturating_add(1);
+        self.start_unit(&operation.request, starts, resumed).instrument(span).await
     }
 
     async fn start_unit(
@@ -202,7 +152,7 @@ impl Watcher {
             true => format!("the boot is armed; the reboot was refused, asking again: {reason}"),
             false => format!("the boot is armed; the reboot is held by {held}, asking again"),
         };
-        self.store.update(|state| remark(state, pending, &message))?;
+        self.store.update(|state| remark(state, &pending.request.operation_id, &message))?;
         Ok(true)
     }
 
@@ -231,43 +181,38 @@ impl Watcher {
     }
 }
 
+/// Whether it ends the operation in flight in that one's stead.
+fn gives_up(act: &Act, seen: &State) -> bool {
+    let id = seen.operation.as_ref().map(|operation| &operation.request.operation_id);
+    matches!(act, Act::Complete(status) if id == Some(&status.operation_id))
+}
+
+fn tell(act: &Act) {
+    match act {
+        Act::Accept(operation) => {
+            let _span = request_span(&operation.request).entered();
+            info!("accepted the request, from version {}", operation.from_version);
+        }
+        Act::Withdraw => info!("the request was taken away before its start"),
+        Act::Complete(status) | Act::Refuse { status, .. } => log_outcome(status),
+        Act::Adopt { status, .. } => {
+            let _span = status_span(status).entered();
+            warn!(
+                "the state file does not know this operation, taking the Node's word for its outcome"
+            );
+        }
+        Act::Recover(recovery) => {
+            let _span = request_span(&recovery.request).entered();
+            warn!(
+                on_target = recovery.on_target,
+                "the state of this operation was lost, recovering it"
+            );
+        }
+        Act::Wait | Act::Start { .. } | Act::Announce(_) | Act::Reboot | Act::RunCommit => {}
+    }
+}
+
 fn log_outcome(status: &Status) {
     let _span = status_span(status).entered();
     log_end(message_id::OPERATION_ENDED, status.code, status.message.as_str());
-}
-
-/// Only while nothing else is: another agent may have been quicker.
-fn accept(state: &mut State, operation: InFlight) {
-    let known = state.find(&operation.request.operation_id).is_some();
-    if state.operation.is_none() && state.pending_commit.is_none() && !known {
-        state.operation = Some(operation);
-    }
-}
-
-fn withdraw(state: &mut State) {
-    state.operation.take_if(|operation| operation.starts == 0);
-}
-
-fn adopt(state: &mut State, status: Status, commit: Option<Status>) {
-    let mut done = Completed::new(status);
-    done.published = true;
-    done.commit = commit.map(|status| CommitRecord { announced: true, published: true, status });
-    state.completed.push(done);
-}
-
-fn announce(state: &mut State, status: Status) {
-    if let Some(done) = state.find_mut(&status.operation_id) {
-        done.commit.get_or_insert_with(|| CommitRecord::new(status));
-    }
-}
-
-/// Says something new under the same terminal status.
-fn remark(state: &mut State, pending: &PendingCommit, message: &str) {
-    if let Some(done) = state.find_mut(&pending.request.operation_id) {
-        let status = done.status.clone().with_message(message);
-        if status != done.status {
-            done.status = status;
-            done.published = false;
-        }
-    }
 }

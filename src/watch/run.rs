@@ -207,7 +207,7 @@ impl Watcher {
         if let Some(publish) = plan.say.filter(|_| self.said.is_open()) {
             news |= self.say(publish).await?;
         }
-        news |= self.act(plan.act).await?;
+        news |= self.act(plan.act, &look.state).await?;
         Ok((look, news))
     }
 }

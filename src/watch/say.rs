@@ -6,9 +6,8 @@ use tracing::{Instrument, error, info, warn};
 use super::{WatchError, Watcher};
 use crate::contract::chain;
 use crate::contract::{Code, Status, status_span};
-use crate::decide::{Key, Mark, Publish};
+use crate::decide::{Key, Mark, Publish, published};
 use crate::kubernetes::{KubeError, NodeApi, Retry, Seen};
-use crate::state::State;
 
 impl Watcher {
     /// Whether something was written.
@@ -51,7 +50,7 @@ impl Watcher {
             self.last_beat = Some(Instant::now());
         }
         if publish.mark != Mark::Nothing {
-            self.store.update(|state| mark(state, publish))?;
+            self.store.update(|state| published(state, publish))?;
             let (code, message) = (publish.status.code, &publish.status.message);
             info!(?code, "published {code:?}: {message}");
         }
@@ -83,35 +82,5 @@ async fn write(api: &NodeApi, key: &str, status: &Status) -> Result<Seen, KubeEr
             api.annotate(key, &status.clone().with_message("").to_json()).await
         }
         written => written,
-    }
-}
-
-/// Only if the record still says what was written.
-fn mark(state: &mut State, publish: &Publish) {
-    match &publish.mark {
-        Mark::Nothing => {}
-        Mark::Refused => {
-            let refused = state.refused.as_mut();
-            if let Some(refused) = refused.filter(|it| it.status.says_the_same(&publish.status)) {
-                refused.published = true;
-            }
-        }
-        Mark::Operation(id) => {
-            let done = state.find_mut(id);
-            if let Some(done) = done.filter(|it| it.status.says_the_same(&publish.status)) {
-                done.published = true;
-            }
-        }
-        Mark::CommitAnnounced(id) => {
-            if let Some(commit) = state.find_mut(id).and_then(|done| done.commit.as_mut()) {
-                commit.announced = true;
-            }
-        }
-        Mark::Commit(id) => {
-            let commit = state.find_mut(id).and_then(|done| done.commit.as_mut());
-            if let Some(commit) = commit.filter(|it| it.status.says_the_same(&publish.status)) {
-                commit.published = true;
-            }
-        }
     }
 }

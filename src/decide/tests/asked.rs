@@ -1,0 +1,175 @@
+//! What a request means on a node where nothing is under way.
+
+use super::case::{
+    NEW, OLD, assert_quiet, assert_writes, completes, ended, finalize, id, idle, in_progress, now,
+    rollback, stage,
+};
+use crate::contract::{Code, Phase};
+use crate::decide::{Act, Key, Mark};
+use crate::state::InFlight;
+
+#[test]
+fn nothing_asked_nothing_done() {
+    assert_quiet(&idle());
+    assert_quiet(&idle().without_node());
+}
+
+#[test]
+fn a_fresh_request_is_accepted_from_the_version_that_runs() {
+    for request in [stage(11), finalize(12), rollback(13)] {
+        let plan = idle().staged(&stage(10)).asked(&request).plan();
+        let expected = InFlight::new(request.clone(), OLD.to_owned(), now());
+        assert_eq!(plan.act, Act::Accept(Box::new(expected)));
+        assert_eq!(plan.say, None, "only what is recorded is said");
+    }
+}
+
+#[test]
+fn an_unreadable_version_is_left_to_the_operation() {
+    let mut case = idle().asked(&stage(11));
+    case.version = None;
+    assert!(matches!(case.plan().act, Act::Accept(operation) if operation.from_version.is_empty()));
+}
+
+#[test]
+fn accepted_then_announced_then_started() {
+    let request = stage(11);
+    let accepted = idle().asked(&request).in_flight(&request, 0);
+    let plan = accepted.plan();
+    assert_writes(&plan, Key::Status, &request, Code::InProgress, &Mark::Nothing);
+    assert_eq!(plan.act, Act::Wait);
+    let plan = accepted.says(in_progress(&request)).plan();
+    assert_eq!((plan.say, plan.act), (None, Act::Start { resumed: false }));
+}
+
+#[test]
+fn announced_means_in_progress_under_its_own_id() {
+    let request = stage(11);
+    let accepted = idle().asked(&request).in_flight(&request, 0);
+    for other in [in_progress(&stage(12)), ended(&request, Code::OperationFailed)] {
+        let plan = accepted.clone().says(other).plan();
+        assert_writes(&plan, Key::Status, &request, Code::InProgress, &Mark::Nothing);
+        assert_eq!(plan.act, Act::Wait);
+    }
+}
+
+#[test]
+fn taken_away_before_its_start_it_is_forgotten() {
+    let request = stage(11);
+    let accepted = idle().in_flight(&request, 0);
+    for case in [accepted.clone(), accepted.clone().asked(&stage(12))] {
+        for case in [case.clone(), case.says(in_progress(&request))] {
+            let plan = case.plan();
+            assert_eq!((plan.say, plan.act), (None, Act::Withdraw));
+        }
+    }
+    assert_quiet(&accepted.without_node());
+}
+
+#[test]
+fn a_version_that_runs_already_is_not_updated_to() {
+    for request in [stage(11), finalize(12)] {
+        let plan = idle().runs(NEW).staged(&stage(10)).asked(&request).plan();
+        let status = completes(&plan);
+        assert_eq!(status.code, Code::AlreadyAtTarget);
+        assert_eq!(status.from_version.as_deref(), Some(NEW));
+        assert_eq!(status.to_version.as_deref(), Some(NEW));
+        assert_eq!((status.started_utc, status.finished_utc), (now(), Some(now())));
+    }
+}
+
+#[test]
+fn finalize_needs_a_stage_of_its_own_node_update() {
+    let request = finalize(12);
+    for case in [idle(), idle().staged(&stage(21))] {
+        let plan = case.asked(&request).plan();
+        assert_eq!(completes(&plan).code, Code::NotStaged);
+        assert!(completes(&plan).message.as_str().contains(&id(1).to_string()));
+    }
+}
+
+#[test]
+fn finalize_needs_the_version_that_was_staged() {
+    let mut case = idle().staged(&stage(11)).asked(&finalize(12));
+    case.state.staged.as_mut().unwrap().update.target_version = "202607.1.0".to_owned();
+    let plan = case.plan();
+    let status = completes(&plan);
+    assert_eq!(status.code, Code::InvalidRequest);
+    assert!(status.message.as_str().contains("202607.1.0"), "{}", status.message);
+}
+
+#[test]
+fn a_server_that_is_not_allowed_is_refused_before_all_else() {
+    for request in [stage(11), finalize(12)] {
+        let plan = idle().runs(NEW).asked_from_a_forbidden_server(&request).plan();
+        let status = completes(&plan);
+        assert_eq!(status.code, Code::InvalidRequest);
+        assert!(status.message.as_str().contains("https://nebraska.example.com"));
+    }
+}
+
+#[test]
+fn a_rejection_is_recorded_published_and_then_rests() {
+    let request = finalize(12);
+    let status = completes(&idle().asked(&request).plan()).clone();
+    let recorded = idle().asked(&request).done(status.clone(), false);
+    let plan = recorded.plan();
+    let mark = Mark::Operation(request.operation_id.clone());
+    assert_writes(&plan, Key::Status, &request, Code::NotStaged, &mark);
+    assert_eq!(plan.act, Act::Wait);
+    assert_quiet(&idle().asked(&request).done(status.clone(), true).says(status));
+}
+
+#[test]
+fn the_same_id_again_is_answered_from_the_record_and_never_run() {
+    let request = stage(11);
+    let status = ended(&request, Code::OperationFailed);
+    let known = idle().asked(&request).done(status.clone(), true);
+    for case in [known.clone(), known.clone().says(in_progress(&request))] {
+        let plan = case.plan();
+        assert_writes(&plan, Key::Status, &request, Code::OperationFailed, &Mark::Nothing);
+        assert_eq!(plan.act, Act::Wait);
+    }
+    assert_quiet(&known.says(status.clone().at(now())));
+    // The id alone counts: whatever else the request says, and however the id is spelled.
+    let other = finalize(11);
+    assert_quiet(&idle().asked(&other).done(status.clone(), true).says(status));
+}
+
+#[test]
+fn a_broken_annotation_is_answered_once() {
+    let text = r#"{"operationId":"00000000-0000-4000-8000-000000000077","operation":"rollback"}"#;
+    let case = idle().asked_brokenly(text);
+    let plan = case.plan();
+    let Act::Refuse { digest, status } = &plan.act else { panic!("{plan:?}") };
+    assert_eq!((digest.as_str(), status.code), (text, Code::InvalidRequest));
+    assert_eq!((&status.operation_id, status.operation), (&id(77), Phase::Rollback));
+    assert_eq!(status.node_update_id.to_string(), "00000000-0000-0000-0000-000000000000");
+    assert!(status.message.as_str().contains("schemaVersion"), "{}", status.message);
+
+    let mut refused = case.clone();
+    assert!(crate::decide::apply(&mut refused.state, &case.state, &plan.act, now()));
+    let plan = refused.plan();
+    assert_eq!(plan.act, Act::Wait);
+    let publish = plan.say.unwrap();
+    assert_eq!((publish.key, &publish.mark), (Key::Status, &Mark::Refused));
+    crate::decide::published(&mut refused.state, &publish);
+    assert_quiet(&refused.clone().says(publish.status.clone()));
+    // Overwritten, it is said again; taken away, it is not.
+    assert_eq!(refused.plan().say.unwrap().mark, Mark::Nothing);
+    refused.annotations.asked = idle().annotations.asked;
+    assert_quiet(&refused);
+    // Another broken text is another question.
+    assert!(matches!(refused.asked_brokenly("{}").plan().act, Act::Refuse { .. }));
+}
+
+#[test]
+fn a_broken_annotation_disturbs_no_operation() {
+    let request = stage(11);
+    let running = idle().in_flight(&request, 1).unit(crate::decide::Unit::Running);
+    let case = running.asked_brokenly("{");
+    let mut after = case.clone();
+    assert!(crate::decide::apply(&mut after.state, &case.state, &case.plan().act, now()));
+    assert_eq!(after.state.operation, case.state.operation);
+    assert_eq!(after.plan().act, Act::Wait);
+}

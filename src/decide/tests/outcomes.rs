@@ -1,0 +1,124 @@
+//! Every answer of tridentd, in every call.
+
+use super::case::{NEW, OLD, finalize, rollback};
+use crate::contract::{Code, TridentError};
+use crate::decide::{
+    Answer, Served, Verdict, after_commit, after_finalize, after_rollback_stage, after_stage,
+};
+
+fn done(served: Served) -> Answer {
+    Answer::Done { served, reboot: false }
+}
+
+fn other() -> Served {
+    Served::Other("a runtime update".to_owned())
+}
+
+fn error(subkind: &str) -> TridentError {
+    TridentError { kind: "servicing".to_owned(), subkind: subkind.to_owned(), location: None }
+}
+
+fn failed(subkind: &str) -> Answer {
+    Answer::Failed { error: error(subkind), message: "it broke".to_owned() }
+}
+
+fn unknown() -> Answer {
+    Answer::Unknown("no answer within 5m".to_owned())
+}
+
+const ALL: [fn() -> Served; 5] =
+    [|| Served::Unsaid, || Served::Nothing, || Served::AbUpdate, || Served::AbRollback, other];
+
+fn codes(judge: impl Fn(&Answer) -> Code) -> [Code; 5] {
+    ALL.map(|served| judge(&done(served())))
+}
+
+/// tridentd's own words and its classification are kept; a lack of an answer has no classification.
+fn assert_failures(judge: impl Fn(&Answer) -> Verdict) {
+    let verdict = judge(&failed("disk-full"));
+    assert_eq!(verdict.code, Code::OperationFailed);
+    assert_eq!(verdict.trident_error, Some(error("disk-full")));
+    assert!(verdict.message.contains("servicing/disk-full"), "{}", verdict.message);
+    assert!(verdict.message.contains("it broke"), "{}", verdict.message);
+    let verdict = judge(&unknown());
+    assert_eq!((verdict.code, verdict.trident_error), (Code::OperationFailed, None));
+    assert!(verdict.message.contains("no answer within 5m"), "{}", verdict.message);
+}
+
+#[test]
+fn staging() {
+    use Code::{OperationFailed, Success};
+    let judge = |answer: &Answer| after_stage(answer, NEW);
+    let expected = [Success, OperationFailed, Success, OperationFailed, OperationFailed];
+    assert_eq!(codes(|answer| judge(answer).code), expected);
+    assert_failures(judge);
+    assert!(judge(&done(Served::AbUpdate)).message.contains(NEW));
+    assert!(judge(&done(other())).message.contains("a runtime update"));
+}
+
+#[test]
+fn staging_a_rollback() {
+    let judge = |answer: &Answer| after_rollback_stage(answer);
+    assert_eq!(judge(&done(Served::AbRollback)), None);
+    for served in [Served::Unsaid, Served::Nothing, Served::AbUpdate, other()] {
+        assert_eq!(judge(&done(served)).unwrap().code, Code::OperationFailed);
+    }
+    assert!(judge(&done(Served::Nothing)).unwrap().message.contains("nothing to roll back"));
+    assert_failures(|answer| judge(answer).unwrap());
+}
+
+#[test]
+fn arming() {
+    use Code::{OperationFailed, Success};
+    for reboot in [false, true] {
+        let judge = |served: fn() -> Served| {
+            after_finalize(&Answer::Done { served: served(), reboot }).code
+        };
+        assert_eq!(ALL.map(judge), [Success, OperationFailed, Success, Success, Success]);
+    }
+    assert_failures(after_finalize);
+    assert!(after_finalize(&unknown()).message.contains("may be armed"));
+}
+
+#[test]
+fn committing() {
+    use Code::Success;
+    for request in [finalize(12), rollback(13)] {
+        let judge = |answer: &Answer| after_commit(answer, &request, OLD, NEW);
+        assert_eq!(codes(|answer| judge(answer).code), [Success; 5]);
+        for served in ALL {
+            let again = judge(&Answer::Done { served: served(), reboot: true });
+            assert_eq!(again.code, Code::AgentInternalError);
+        }
+        assert_failures(judge);
+    }
+}
+
+#[test]
+fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
+    let judge = |subkind| after_commit(&failed(subkind), &finalize(12), OLD, OLD);
+    let subkinds = [
+        "ab-update-reboot-check",
+        "ab-update-health-check-commit-check",
+        "manual-rollback-reboot-check",
+    ];
+    for subkind in subkinds {
+        let verdict = judge(subkind);
+        assert_eq!(verdict.code, Code::TargetBootFailed);
+        assert_eq!(verdict.trident_error, Some(error(subkind)));
+    }
+    for subkind in ["", "unknown", "ab-update-reboot", "AB-UPDATE-REBOOT-CHECK"] {
+        assert_eq!(judge(subkind).code, Code::OperationFailed);
+    }
+}
+
+#[test]
+fn nothing_to_commit_is_success_only_where_the_version_proves_it() {
+    let judge =
+        |request, version| after_commit(&done(Served::Nothing), &request, OLD, version).code;
+    assert_eq!(judge(finalize(12), NEW), Code::Success);
+    assert_eq!(judge(finalize(12), OLD), Code::TargetBootFailed);
+    assert_eq!(judge(finalize(12), "202607.1.0"), Code::AgentInternalError);
+    assert_eq!(judge(rollback(13), NEW), Code::Success);
+    assert_eq!(judge(rollback(13), OLD), Code::TargetBootFailed);
+}
