@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::config::{Config, Sha384Source};
-use crate::contract::AGENT_VERSION;
+use crate::config::Config;
 use crate::host::{Host, HostError};
 use crate::kubernetes::{IdentityError, KubeError, NodeApi, Seen, node_name};
-use crate::omaha::{self, App, Arch, Client, CookieJar, HashSource, MachineId, Settings};
+use crate::omaha::{self, App, Client, Settings};
 use crate::trident::{self, Trident};
 
 /// Of the probe of Nebraska.
@@ -64,17 +63,7 @@ pub async fn tridentd(config: &Config) -> Result<String, CheckError> {
 /// # Errors
 /// [`CheckError`].
 pub async fn nebraska(config: &Config, host: &Host) -> Result<String, CheckError> {
-    let settings = Settings {
-        machine_id: MachineId::from_file_text(&host.machine_id()?)?,
-        arch: Arch::of_this_build(),
-        updater: format!("trident-acl-agent-{AGENT_VERSION}"),
-        hash_source: match config.sha384_source {
-            Sha384Source::Labels => HashSource::Labels,
-            Sha384Source::Hash => HashSource::Hash,
-        },
-        deadline: DEADLINE,
-        cookies: config.cookie_enabled.then(|| CookieJar::new(&config.cookie_path)),
-    };
+    let settings = Settings::of(config, &host.machine_id()?, DEADLINE)?;
     let probe = &config.probe;
     let app = App {
         server: probe.endpoint.clone().try_into()?,

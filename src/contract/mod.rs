@@ -21,7 +21,7 @@ pub use keys::{InvalidPrefix, Keys};
 pub use message::Message;
 pub use redact::origin;
 pub use request::{Broken, Operation, Problem, Request, Update, Work};
-pub use span::{commit_span, request_span, status_span};
+pub use span::{commit_span, log_end, operation_span, request_span, status_span};
 pub use status::{Code, Location, Phase, Status, TridentError};
 pub use time::Utc;
 

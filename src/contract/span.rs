@@ -1,37 +1,53 @@
-use tracing::{Span, info_span};
+use tracing::{Span, error, info, info_span};
 
-use super::{Phase, Request, Status};
+use super::{Code, Id, Message, Phase, Request, Status};
 
 /// The fields that every record of an operation carries in the journal: `OPERATION_ID`, `NODE_UPDATE_ID`,
-/// `OPERATION`, `TARGET_VERSION`. Ids in lower case, so that one query finds all.
+/// `OPERATION`, `TARGET_VERSION`. Ids in lower case, so that one query finds all. Never within another
+/// operation's span.
+pub fn operation_span(
+    operation_id: &Id,
+    node_update_id: &Id,
+    operation: Phase,
+    target_version: Option<&str>,
+) -> Span {
+    info_span!(
+        parent: None,
+        "operation",
+        operation_id = operation_id.canonical(),
+        node_update_id = node_update_id.canonical(),
+        operation = operation.name(),
+        target_version = target_version.unwrap_or_default(),
+    )
+}
+
+/// [`operation_span`] of a request.
 pub fn request_span(request: &Request) -> Span {
-    info_span!(
-        "operation",
-        operation_id = request.operation_id.canonical(),
-        node_update_id = request.node_update_id.canonical(),
-        operation = request.operation().name(),
-        target_version = request.target_version().unwrap_or_default(),
-    )
+    phase_span(request, request.operation().into())
 }
 
-/// The same for a status.
-pub fn status_span(status: &Status) -> Span {
-    info_span!(
-        "operation",
-        operation_id = status.operation_id.canonical(),
-        node_update_id = status.node_update_id.canonical(),
-        operation = status.operation.name(),
-        target_version = status.to_version.as_deref().unwrap_or_default(),
-    )
-}
-
-/// The same for the commit that follows a request.
+/// [`operation_span`] of the commit that follows a request.
 pub fn commit_span(request: &Request) -> Span {
-    info_span!(
-        "operation",
-        operation_id = request.operation_id.canonical(),
-        node_update_id = request.node_update_id.canonical(),
-        operation = Phase::Commit.name(),
-        target_version = request.target_version().unwrap_or_default(),
-    )
+    phase_span(request, Phase::Commit)
+}
+
+fn phase_span(request: &Request, phase: Phase) -> Span {
+    operation_span(&request.operation_id, &request.node_update_id, phase, request.target_version())
+}
+
+/// [`operation_span`] of a status.
+pub fn status_span(status: &Status) -> Span {
+    let target = status.to_version.as_deref();
+    operation_span(&status.operation_id, &status.node_update_id, status.operation, target)
+}
+
+/// The record that something ended: an error where the code is not a good one. Its text may come from far
+/// away, so it is made one line.
+pub fn log_end(message_id: &str, code: Code, message: &str) {
+    let message = Message::new(message);
+    if code.is_good() {
+        info!(message_id, ?code, "ended with {code:?}: {message}");
+    } else {
+        error!(message_id, ?code, "ended with {code:?}: {message}");
+    }
 }

@@ -63,11 +63,14 @@ fn give_up(view: &View<'_>, operation: &InFlight, result: &str) -> Act {
         Some(_) => "; the boot may have been armed",
         None => "",
     };
+    let starts = operation.starts;
+    let why = match &operation.trouble {
+        Some(trouble) => format!("could not be started, last because: {trouble}"),
+        None => format!("ended without an outcome, last with systemd's result \"{result}\""),
+    };
+    let id = operation.request.operation_id.canonical();
     let message = format!(
-        "the operation's unit ended without an outcome {} times, last with systemd's result \
-         \"{result}\"{armed}: see journalctl OPERATION_ID={}",
-        operation.starts,
-        operation.request.operation_id.canonical(),
+        "after {starts} starts, the operation's unit {why}{armed}; see journalctl OPERATION_ID={id}"
     );
     let status = operation.status().finish(Code::AgentInternalError, &message, view.now);
     Act::Complete(Box::new(status))

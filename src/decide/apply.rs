@@ -36,6 +36,7 @@ fn change(state: &mut State, act: Act, now: Utc) {
 fn start(state: &mut State) {
     if let Some(operation) = &mut state.operation {
         operation.starts = operation.starts.saturating_add(1);
+        operation.trouble = None;
     }
 }
 

@@ -7,10 +7,12 @@ use super::cookie::CookieJar;
 use super::error::{Error, ReportError};
 use super::event::Event;
 use super::http::{Answer, Http};
-use super::identity::{App, Arch, MachineId};
+use super::identity::{App, Arch, IdentityError, MachineId};
 use super::offer::HashSource;
 use super::reply::{AppReply, Reply};
 use super::request::{Content, Request};
+use crate::config::{Config, Sha384Source};
+use crate::contract::AGENT_VERSION;
 
 /// Who asks, and how.
 #[derive(Clone, Debug)]
@@ -36,6 +38,30 @@ pub enum Check {
     First,
     /// Any later one: sends the stored cookie and keeps it.
     Again,
+}
+
+impl Settings {
+    /// As this node is configured. `machine_id`: the text of `/etc/machine-id`; `deadline`: of one exchange.
+    ///
+    /// # Errors
+    /// The machine id is no identity.
+    pub fn of(
+        config: &Config,
+        machine_id: &str,
+        deadline: Duration,
+    ) -> Result<Self, IdentityError> {
+        Ok(Self {
+            machine_id: MachineId::from_file_text(machine_id)?,
+            arch: Arch::of_this_build(),
+            updater: format!("trident-acl-agent-{AGENT_VERSION}"),
+            hash_source: match config.sha384_source {
+                Sha384Source::Labels => HashSource::Labels,
+                Sha384Source::Hash => HashSource::Hash,
+            },
+            deadline,
+            cookies: config.cookie_enabled.then(|| CookieJar::new(&config.cookie_path)),
+        })
+    }
 }
 
 /// A client for any number of update servers.

@@ -1,13 +1,13 @@
 //! Commit: after the boot, tridentd says whether it is the one that was armed.
 
-use tracing::{error, info};
+use tracing::info;
 
 use super::OperateError;
 use super::answer::answer;
 use super::means::Means;
 use super::owe::owe;
 use crate::contract::chain;
-use crate::contract::{Code, Phase, Status, Utc, message_id};
+use crate::contract::{Code, Phase, Status, Utc, log_end, message_id};
 use crate::decide::{Verdict, after_commit};
 use crate::state::{CommitRecord, Completed, EventKind, PendingCommit, State};
 use crate::trident::{Error, Retry, Served};
@@ -23,7 +23,7 @@ pub(super) async fn run(means: &Means, pending: &PendingCommit) -> Result<Code, 
     let served = call(means).await?;
     let version = means.host.version(&means.config.current_version).unwrap_or_default();
     let verdict = after_commit(&answer(&served), &pending.request, from, &version);
-    log(&verdict);
+    log_end(message_id::COMMIT_ENDED, verdict.code, &verdict.message);
     let code = verdict.code;
     means.store.update(|state| record(state, pending, verdict, &version))?;
     Ok(code)
@@ -87,15 +87,6 @@ fn record(state: &mut State, pending: &PendingCommit, verdict: Verdict, version:
     state.staged = None;
     // A rollback is no business of Nebraska's.
     if let Some(update) = pending.request.work.update() {
-        owe(state, &pending.request, update, version, event);
-    }
-}
-
-fn log(verdict: &Verdict) {
-    let message_id = message_id::COMMIT_ENDED;
-    if verdict.code.is_good() {
-        info!(message_id, code = ?verdict.code, "ended: {}", verdict.message);
-    } else {
-        error!(message_id, code = ?verdict.code, "ended: {}", verdict.message);
+        owe(state, (&pending.request, Phase::Commit), update, version, event);
     }
 }

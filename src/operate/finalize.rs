@@ -5,7 +5,7 @@ use super::arm::arm;
 use super::means::Means;
 use super::owe::owe;
 use super::record::ended;
-use crate::contract::{Code, Update};
+use crate::contract::{Code, Phase, Update};
 use crate::decide::after_finalize;
 use crate::host::uptime;
 use crate::state::{EventKind, InFlight, PendingCommit};
@@ -21,7 +21,7 @@ pub(super) async fn run(
     ended(means, operation, verdict, |state| {
         // A failed attempt leaves nothing that the next one could trip over: it is to stage anew.
         let event = if good { EventKind::Installed } else { EventKind::Failed };
-        owe(state, &operation.request, update, &operation.from_version, event);
+        owe(state, (&operation.request, Phase::Finalize), update, &operation.from_version, event);
         if good {
             let uptime = uptime().as_secs();
             state.pending_commit = Some(PendingCommit::new(operation, armed.boot_marker, uptime));

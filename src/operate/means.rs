@@ -5,10 +5,9 @@ use tokio::time::interval;
 use tracing::warn;
 
 use super::{OperateError, Setup};
-use crate::config::{Config, Sha384Source};
-use crate::contract::AGENT_VERSION;
+use crate::config::Config;
 use crate::host::{Host, alive};
-use crate::omaha::{Arch, Client, CookieJar, HashSource, MachineId, Settings};
+use crate::omaha::{Client, Settings};
 use crate::state::{OperationLock, Store};
 use crate::trident::Trident;
 
@@ -23,7 +22,7 @@ pub(super) struct Means {
     pub(super) store: Store,
     pub(super) boot_id: String,
     pub(super) trident: Trident,
-    machine_id: MachineId,
+    machine_id: String,
 }
 
 impl Means {
@@ -34,7 +33,7 @@ impl Means {
         Ok(Self {
             store: Store::new(&setup.config.state_path, &machine_id),
             boot_id: setup.host.boot_id()?,
-            machine_id: MachineId::from_file_text(&machine_id)?,
+            machine_id,
             trident,
             config: setup.config,
             host: setup.host,
@@ -43,18 +42,7 @@ impl Means {
 
     /// Made when it is needed: a commit needs none, and does without the CA certificates.
     pub(super) fn nebraska(&self) -> Result<Client, OperateError> {
-        let cookies = self.config.cookie_enabled.then(|| CookieJar::new(&self.config.cookie_path));
-        let settings = Settings {
-            machine_id: self.machine_id.clone(),
-            arch: Arch::of_this_build(),
-            updater: format!("trident-acl-agent-{AGENT_VERSION}"),
-            hash_source: match self.config.sha384_source {
-                Sha384Source::Labels => HashSource::Labels,
-                Sha384Source::Hash => HashSource::Hash,
-            },
-            deadline: DEADLINE,
-            cookies,
-        };
+        let settings = Settings::of(&self.config, &self.machine_id, DEADLINE)?;
         Client::new(settings).map_err(|source| OperateError::Client { source })
     }
 

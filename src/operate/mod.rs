@@ -64,7 +64,7 @@ pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<End
 }
 
 async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
-    info!(starts = operation.starts, from_version = operation.from_version, "running");
+    info!("running, start {}, from version {}", operation.starts, operation.from_version);
     match &operation.request.work {
         Work::Stage(update) => stage::run(means, operation, update).await,
         Work::Finalize(update) => finalize::run(means, operation, update).await,

@@ -1,15 +1,10 @@
 //! Recording how an operation ended. One write each, flushed before anything depends on it.
 
-use tracing::{error, info};
-
 use super::OperateError;
 use super::means::Means;
-use crate::contract::{Code, Utc};
+use crate::contract::{Code, Utc, log_end, message_id};
 use crate::decide::Verdict;
 use crate::state::{InFlight, State};
-
-/// Marks the record of an operation's end in the journal; the watcher uses the same.
-const ENDED: &str = crate::contract::message_id::OPERATION_ENDED;
 
 /// Records the verdict, with what else `change` does to the state.
 pub(super) fn ended(
@@ -19,7 +14,7 @@ pub(super) fn ended(
     change: impl FnOnce(&mut State),
 ) -> Result<Code, OperateError> {
     let code = verdict.code;
-    log(&verdict);
+    log_end(message_id::OPERATION_ENDED, verdict.code, &verdict.message);
     let status = operation
         .status()
         .finish(code, &verdict.message, Utc::now())
@@ -29,12 +24,4 @@ pub(super) fn ended(
         change(state);
     })?;
     Ok(code)
-}
-
-fn log(verdict: &Verdict) {
-    if verdict.code.is_good() {
-        info!(message_id = ENDED, code = ?verdict.code, "ended: {}", verdict.message);
-    } else {
-        error!(message_id = ENDED, code = ?verdict.code, "ended: {}", verdict.message);
-    }
 }

@@ -1,12 +1,12 @@
 //! Delivery: oldest first, removed from the state only when the server took it. Never fails the operation
 //! that an event tells of.
 
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 use super::OperateError;
 use super::means::Means;
-use crate::contract::Id;
 use crate::contract::chain;
+use crate::contract::{Id, operation_span};
 use crate::omaha::{App, Client, Event, IdentityError, ReportError};
 use crate::state::{EventKind, OwedEvent};
 
@@ -40,23 +40,21 @@ pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
 
 /// Whether the server took it.
 async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<bool, OperateError> {
-    match send(client, owed).await {
-        Ok(()) => {
-            let id = owed.operation_id.canonical();
-            info!(operation_id = id, event = ?owed.event, "Nebraska took the event");
-            means.store.update(|state| {
-                if let Some(position) = state.owed_events.iter().position(|it| it == owed) {
-                    state.owed_events.remove(position);
-                }
-            })?;
-            Ok(true)
-        }
-        Err(error) => {
-            let id = owed.operation_id.canonical();
-            warn!(operation_id = id, event = ?owed.event, "Nebraska did not take the event, it stays owed: {}", chain(&error));
-            Ok(false)
-        }
+    let target = Some(owed.target_version.as_str());
+    let span = operation_span(&owed.operation_id, &owed.node_update_id, owed.operation, target);
+    let sent = send(client, owed).instrument(span.clone()).await;
+    let _entered = span.entered();
+    if let Err(error) = sent {
+        warn!("Nebraska did not take the event {:?}, it stays owed: {}", owed.event, chain(&error));
+        return Ok(false);
     }
+    info!("Nebraska took the event {:?}", owed.event);
+    means.store.update(|state| {
+        if let Some(position) = state.owed_events.iter().position(|it| it == owed) {
+            state.owed_events.remove(position);
+        }
+    })?;
+    Ok(true)
 }
 
 async fn send(client: &Client, owed: &OwedEvent) -> Result<(), ReportError> {

@@ -13,7 +13,7 @@ use super::owe::owe;
 use super::record::ended;
 use super::report::{deliver_all, deliver_first};
 use crate::contract::chain;
-use crate::contract::{Code, Update};
+use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
 use crate::trident::{Error, Image, Retry, Served};
@@ -62,7 +62,7 @@ async fn stage(
             state.staged = Some(Staged::new(id, update.clone(), Some(offer)));
             owe(
                 state,
-                &operation.request,
+                (&operation.request, Phase::Stage),
                 update,
                 &operation.from_version,
                 EventKind::DownloadFinished,
@@ -82,14 +82,26 @@ fn accept(state: &mut State, operation: &InFlight, update: &Update, offer: &Offe
         operation.offer = Some(offer.clone());
     }
     if !known {
-        owe(state, &operation.request, update, &operation.from_version, EventKind::DownloadStarted);
+        owe(
+            state,
+            (&operation.request, Phase::Stage),
+            update,
+            &operation.from_version,
+            EventKind::DownloadStarted,
+        );
     }
 }
 
 /// Only an update that was begun can fail: a server may stop a whole rollout at the first failure.
 fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
     if begun {
-        owe(state, &operation.request, update, &operation.from_version, EventKind::Failed);
+        owe(
+            state,
+            (&operation.request, Phase::Stage),
+            update,
+            &operation.from_version,
+            EventKind::Failed,
+        );
     }
 }
 
@@ -97,14 +109,15 @@ fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
 async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
     let limit = means.config.stage_timeout;
     let begun = Instant::now();
+    let mut left = limit;
     loop {
-        let left = limit.saturating_sub(begun.elapsed());
         match means.trident.stage(image, left).await {
             Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
                 if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
             {
                 warn!("the stage call broke off, calling again: {}", chain(&error));
                 tokio::time::sleep(Duration::from_secs(1)).await;
+                left = limit.saturating_sub(begun.elapsed());
             }
             served => return served,
         }

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::contract::{Id, Operation, Request, Status, Update, Utc};
+use crate::contract::{Id, Operation, Phase, Request, Status, Update, Utc};
 
 /// The version of the format that this agent writes.
 const VERSION: u32 = 1;
@@ -73,8 +73,11 @@ pub struct InFlight {
     pub request: Request,
     pub from_version: String,
     pub started: Utc,
-    /// How often its unit was started.
+    /// How often its unit was started, or could not be.
     pub starts: u32,
+    /// Why its unit could not be started the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// What Nebraska offered and this operation accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
@@ -173,7 +176,11 @@ pub struct Refused {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwedEvent {
+    /// Of the request that the event tells of.
     pub operation_id: Id,
+    pub node_update_id: Id,
+    pub operation: Phase,
+    pub target_version: String,
     pub server: Url,
     pub app_id: String,
     pub track: String,
@@ -251,8 +258,16 @@ impl State {
 
 impl InFlight {
     pub fn new(request: Request, from_version: String, started: Utc) -> Self {
-        let (offer, arming, unknown) = (None, None, Unknown::new());
-        Self { request, from_version, started, starts: 0, offer, arming, unknown }
+        Self {
+            request,
+            from_version,
+            started,
+            starts: 0,
+            trouble: None,
+            offer: None,
+            arming: None,
+            unknown: Unknown::new(),
+        }
     }
 
     /// The `InProgress` status that stands on the Node while it runs.

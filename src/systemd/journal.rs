@@ -4,6 +4,7 @@
 use thiserror::Error;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -15,6 +16,15 @@ pub enum LogError {
     #[error("cannot install the log")]
     Install { source: TryInitError },
 }
+
+/// As journald's own clients map them; nothing of ours is a notice.
+const PRIORITIES: PriorityMappings = PriorityMappings {
+    error: Priority::Error,
+    warn: Priority::Warning,
+    info: Priority::Informational,
+    debug: Priority::Debug,
+    trace: Priority::Debug,
+};
 
 /// Sets the log up for the whole process.
 ///
@@ -36,6 +46,7 @@ pub fn init(level: Level) -> Result<(), LogError> {
             .map_err(|source| LogError::Journal { source })?
             // The fields' own names: OPERATION_ID, not F_OPERATION_ID.
             .with_field_prefix(None)
+            .with_priority_mappings(PRIORITIES)
             .with_syslog_identifier("trident-acl-agent".to_owned());
         registry.with(journal).try_init()
     } else {

@@ -15,7 +15,7 @@ impl Systemd {
     pub async fn reboot(&self) -> Result<(), SystemdError> {
         match call("asking logind for the reboot", self.login.reboot(false)).await {
             Err(SystemdError::Call { source, .. })
-                if name(&source).is_some_and(|name| NO_LOGIND.contains(&name)) =>
+                if name(&source).is_some_and(|name| NO_LOGIND.contains(&name.as_str())) =>
             {
                 let target = "reboot.target".to_owned();
                 let started = self.manager.start_unit(target, "replace-irreversibly".to_owned());

@@ -41,7 +41,9 @@ impl Systemd {
         let what = || format!("reading the state of {unit}");
         let path = match call(what(), self.manager.get_unit(unit.to_owned())).await {
             Ok(path) => path,
-            Err(SystemdError::Call { source, .. }) if name(&source) == Some(NO_SUCH_UNIT) => {
+            Err(SystemdError::Call { source, .. })
+                if name(&source).as_deref() == Some(NO_SUCH_UNIT) =>
+            {
                 return Ok(UnitState::Absent);
             }
             Err(error) => return Err(error),
@@ -114,7 +116,11 @@ impl Systemd {
     pub async fn reset_failed(&self, unit: &str) -> Result<(), SystemdError> {
         let reset = self.manager.reset_failed_unit(unit.to_owned());
         match call(format!("resetting {unit}"), reset).await {
-            Err(SystemdError::Call { source, .. }) if name(&source) == Some(NO_SUCH_UNIT) => Ok(()),
+            Err(SystemdError::Call { source, .. })
+                if name(&source).as_deref() == Some(NO_SUCH_UNIT) =>
+            {
+                Ok(())
+            }
             reset => reset,
         }
     }

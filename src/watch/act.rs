@@ -6,7 +6,9 @@ use tracing::{Instrument, error, info, warn};
 
 use super::{WatchError, Watcher, names};
 use crate::contract::chain;
-use crate::contract::{Request, Status, Utc, commit_span, message_id, request_span, status_span};
+use crate::contract::{
+    Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
+};
 use crate::decide::{Act, apply, remark};
 use crate::state::{PendingCommit, State};
 
@@ -38,6 +40,10 @@ impl Watcher {
         }
         if self.store.update(|state| apply(state, seen, act, Utc::now()))? {
             tell(act);
+            if matches!(act, Act::Accept(_)) {
+                // What an earlier operation had to wait for is not this one's.
+                self.acted.reset();
+            }
         }
         Ok(true)
     }
@@ -79,12 +85,13 @@ impl Watcher {
                 Ok(true)
             }
             Err(error) => {
-                error!(
-                    unit = unit.name,
-                    starts,
-                    "cannot start the operation's unit: {}",
-                    chain(&error)
-                );
+                let trouble = chain(&error);
+                error!("cannot start the operation's unit: {trouble}");
+                self.store.update(|state| {
+                    if let Some(operation) = &mut state.operation {
+                        operation.trouble = Some(trouble);
+                    }
+                })?;
                 self.acted.close(None);
                 Ok(false)
             }
@@ -118,23 +125,35 @@ impl Watcher {
                 info!(message_id = message_id::REBOOT_ASKED, "asked for the reboot");
                 Ok(true)
             }
-            Err(refused) => {
+            Err(refused) if refused.is_refusal() => {
                 let held = systemd.shutdown_inhibitors().await.unwrap_or_default().join(", ");
-                let reason = chain(&refused);
-                error!(held_by = held, "the reboot was refused, asking again: {}", reason);
-                let message = match held.is_empty() {
-                    true => {
-                        format!("the boot is armed; the reboot was refused, asking again: {reason}")
-                    }
-                    false => {
-                        format!("the boot is armed; the reboot is held by {held}, asking again")
-                    }
-                };
-                self.store
-                    .update(|state| remark(state, &pending.request.operation_id, &message))?;
-                Ok(true)
+                self.say_refused(pending, &held, &chain(&refused))
+            }
+            Err(unknown) => {
+                // A shutdown ends the bus too: the answer may be lost because the reboot has begun.
+                self.systemd = None;
+                warn!(
+                    "no answer to the request for the reboot, asking again if it does not come: {}",
+                    chain(&unknown)
+                );
+                Ok(false)
             }
         }
+    }
+
+    fn say_refused(
+        &mut self,
+        pending: &PendingCommit,
+        held: &str,
+        reason: &str,
+    ) -> Result<bool, WatchError> {
+        error!(held_by = held, "the reboot was refused, asking again: {}", reason);
+        let message = match held.is_empty() {
+            true => format!("the boot is armed; the reboot was refused, asking again: {reason}"),
+            false => format!("the boot is armed; the reboot is held by {held}, asking again"),
+        };
+        self.store.update(|state| remark(state, &pending.request.operation_id, &message))?;
+        Ok(true)
     }
 
     async fn run_commit(&mut self) -> Result<bool, WatchError> {
@@ -145,7 +164,7 @@ impl Watcher {
         let run = async {
             let systemd = self.systemd().await?;
             let waits_for = systemd.jobs().await.unwrap_or_default().join(", ");
-            error!(waits_for, "the commit is overdue, starting it");
+            error!(waits_for, "the commit is overdue, starting it; queued jobs: [{}]", waits_for);
             systemd.reset_failed(names::COMMIT).await?;
             systemd.start(names::COMMIT).await?;
             self.acted.close(Some(AGAIN));
@@ -175,7 +194,7 @@ fn tell(act: &Act) {
     match act {
         Act::Accept(operation) => {
             let _span = request_span(&operation.request).entered();
-            info!(from_version = operation.from_version, "accepted the request");
+            info!("accepted the request, from version {}", operation.from_version);
         }
         Act::Withdraw => info!("the request was taken away before its start"),
         Act::Complete(status) | Act::Refuse { status, .. } => log_outcome(status),
@@ -198,10 +217,5 @@ fn tell(act: &Act) {
 
 fn log_outcome(status: &Status) {
     let _span = status_span(status).entered();
-    let message_id = message_id::OPERATION_ENDED;
-    if status.code.is_good() {
-        info!(message_id, code = ?status.code, status_message = %status.message, "ended");
-    } else {
-        error!(message_id, code = ?status.code, status_message = %status.message, "ended");
-    }
+    log_end(message_id::OPERATION_ENDED, status.code, status.message.as_str());
 }

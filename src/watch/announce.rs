@@ -7,7 +7,7 @@ use crate::state::State;
 
 impl Watcher {
     pub(super) fn announce(&mut self, look: Option<&Look>, trouble: Option<&str>) {
-        let doing = look.map_or_else(|| "cannot look at this host".to_owned(), |look| doing(look));
+        let doing = look.map_or_else(|| "cannot look at this host".to_owned(), doing);
         let node = match (&self.node, trouble) {
             (_, Some(trouble)) => format!("API server: {trouble}"),
             (Seen::Unknown, None) => "waiting for the Node".to_owned(),

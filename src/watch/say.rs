@@ -51,7 +51,8 @@ impl Watcher {
         }
         if publish.mark != Mark::Nothing {
             self.store.update(|state| published(state, publish))?;
-            info!(code = ?publish.status.code, status_message = %publish.status.message, "published");
+            let (code, message) = (publish.status.code, &publish.status.message);
+            info!(?code, "published {code:?}: {message}");
         }
         Ok(())
     }

@@ -1,9 +1,16 @@
 //! What tests on a booted node share.
+#![allow(dead_code, reason = "each test crate uses its part")]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
 pub(crate) use trident_lab::lab::Setup;
+use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, Request, SOON};
 use trident_lab::node::Release;
+use uuid::Uuid;
 
 /// A lab with the program under test: the one named by `LAB_AGENT`, else this build's.
 pub(crate) fn setup(release: Release) -> Setup {
@@ -29,3 +36,47 @@ macro_rules! on_each_release {
     };
 }
 pub(crate) use on_each_release;
+
+/// Fails with the agent's journal where the code is another.
+pub(crate) fn expect_code(lab: &Lab, status: &Value, code: &str) -> Result<()> {
+    ensure!(status["code"] == code, "expected {code}: {status}\n{}", lab.story());
+    Ok(())
+}
+
+/// Carries a request out to this terminal code.
+pub(crate) async fn carry_out(lab: &Lab, request: &Request, code: &str) -> Result<Value> {
+    let status = lab.carry_out(request, SOON).await?;
+    expect_code(lab, &status, code)?;
+    Ok(status)
+}
+
+/// Waits for the commit that follows a finalize or rollback, with this code.
+pub(crate) async fn committed(lab: &Lab, request: &Request, code: &str) -> Result<Value> {
+    let status = lab.terminal(COMMIT_STATUS, request, SOON).await?;
+    expect_code(lab, &status, code)?;
+    Ok(status)
+}
+
+/// A whole update to the new version; the finalize that did it.
+pub(crate) async fn update(lab: &Lab) -> Result<Request> {
+    let id = Uuid::new_v4();
+    carry_out(lab, &Request::stage(id), "Success").await?;
+    let finalize = Request::finalize(id);
+    carry_out(lab, &finalize, "Success").await?;
+    committed(lab, &finalize, "Success").await?;
+    ensure!(lab.version().await? == NEW);
+    Ok(finalize)
+}
+
+/// Waits until something is so, by looking again and again.
+pub(crate) async fn eventually<F>(what: &str, mut is_so: impl FnMut() -> F) -> Result<()>
+where
+    F: Future<Output = Result<bool>>,
+{
+    let begun = Instant::now();
+    while !is_so().await? {
+        ensure!(begun.elapsed() < SOON, "never: {what}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}

@@ -8,7 +8,9 @@ use crate::contract::{Code, Id, Phase, Request, Status, Utc};
 use crate::decide::{
     Act, Annotations, Asked, Boot, Key, Limits, Mark, Plan, Publish, Unit, View, decide,
 };
-use crate::state::{CommitRecord, Completed, InFlight, PendingCommit, Staged, State};
+use crate::state::{
+    CommitRecord, Completed, EventKind, InFlight, OwedEvent, PendingCommit, Staged, State,
+};
 
 pub(super) const OLD: &str = "202606.15.0";
 pub(super) const NEW: &str = "202606.29.0";
@@ -41,6 +43,22 @@ pub(super) fn request(operation: &str, n: u32) -> Request {
         text["track"] = json!("stable");
     }
     Request::parse(&text.to_string()).unwrap()
+}
+
+/// An event of this request that Nebraska has not taken yet.
+pub(super) fn owed(request: &Request, event: EventKind) -> OwedEvent {
+    let update = request.work.update().unwrap();
+    OwedEvent {
+        operation_id: request.operation_id.clone(),
+        node_update_id: request.node_update_id.clone(),
+        operation: request.operation().into(),
+        target_version: update.target_version.clone(),
+        server: update.server.clone(),
+        app_id: update.app_id.clone(),
+        track: update.track.clone(),
+        version: OLD.to_owned(),
+        event,
+    }
 }
 
 pub(super) fn stage(n: u32) -> Request {

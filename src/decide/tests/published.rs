@@ -1,12 +1,12 @@
 //! What is written on the Node, in which order, and that it comes to rest.
 
 use super::case::{
-    NEW, OLD, assert_quiet, assert_writes, commit_begun, commit_ended, ended, finalize, idle,
-    in_progress, stage, unit_ended,
+    NEW, assert_quiet, assert_writes, commit_begun, commit_ended, ended, finalize, idle,
+    in_progress, owed, stage, unit_ended,
 };
 use crate::contract::{Code, Phase};
 use crate::decide::{Act, Key, Mark, Unit};
-use crate::state::{EventKind, OwedEvent};
+use crate::state::EventKind;
 
 #[test]
 fn what_is_not_published_goes_oldest_first() {
@@ -138,14 +138,7 @@ fn a_status_without_its_message_is_the_same_status() {
 #[test]
 fn events_are_delivered_beside_everything_but_an_operation() {
     let request = stage(11);
-    let event = OwedEvent {
-        operation_id: request.operation_id.clone(),
-        server: request.work.update().unwrap().server.clone(),
-        app_id: "app".to_owned(),
-        track: "stable".to_owned(),
-        version: OLD.to_owned(),
-        event: EventKind::DownloadFinished,
-    };
+    let event = owed(&request, EventKind::DownloadFinished);
     assert!(!idle().plan().deliver, "nothing is owed");
     let mut owing = idle();
     owing.state.owe(event);

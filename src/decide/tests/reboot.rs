@@ -2,11 +2,11 @@
 
 use super::case::{
     Case, NEW, OLD, assert_quiet, assert_writes, commit_begun, commit_ended, completes, ended,
-    finalize, idle, rollback, stage, unit_ended,
+    finalize, idle, owed, rollback, stage, unit_ended,
 };
 use crate::contract::{Code, Phase, Request};
 use crate::decide::{Act, Key, Mark, Unit};
-use crate::state::{EventKind, OwedEvent};
+use crate::state::EventKind;
 
 /// Armed, its terminal status recorded.
 fn armed(request: &Request, published: bool) -> Case {
@@ -46,14 +46,7 @@ fn an_armed_boot_whose_request_is_taken_away_is_rebooted_into() {
 fn while_shutting_down_no_step_is_taken() {
     let request = finalize(12);
     let other = stage(21);
-    let event = OwedEvent {
-        operation_id: request.operation_id.clone(),
-        server: request.work.update().unwrap().server.clone(),
-        app_id: "app".to_owned(),
-        track: "stable".to_owned(),
-        version: OLD.to_owned(),
-        event: EventKind::Installed,
-    };
+    let event = owed(&request, EventKind::Installed);
     let mut owing = idle();
     owing.state.owe(event);
     let cases = [

@@ -49,7 +49,7 @@ pub enum Mode {
 }
 
 /// How a lab is set up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     release: Release,
     agent: PathBuf,
@@ -153,6 +153,7 @@ impl Lab {
             by.starts_with("trident") || by == "tridentd" || unit.starts_with("trident")
         });
         lines
+            .filter(|record| !text(record, "MESSAGE").starts_with("effective settings"))
             .map(|record| {
                 format!(
                     "{} {}: {}",

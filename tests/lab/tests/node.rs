@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncWriteExt;
 use tonic::transport::{Channel, Endpoint};
-use trident_lab::node::{BOOT_LIMIT, Node, Release, missing};
+use trident_lab::node::{BOOT_LIMIT, Node, Release};
 use trident_lab::trident::proto::v1::commit_service_client::CommitServiceClient;
 use trident_lab::trident::proto::v1::update_service_client::UpdateServiceClient;
 use trident_lab::trident::proto::v1::{
@@ -20,15 +20,6 @@ use trident_lab::trident::{Method, Outcome, Tridentd};
 const URL: &str = "https://updates.lab.test/2.0.0.cosi";
 const LIMIT: Duration = Duration::from_secs(10);
 const READ_HELLO: &str = "exec 3<>/dev/tcp/updates.lab.test/8080 && cat <&3";
-
-/// True if nodes can be booted here. A machine that cannot says so.
-fn can_boot() -> bool {
-    let missing = missing();
-    if let Some(missing) = &missing {
-        eprintln!("SKIPPED: {missing}");
-    }
-    missing.is_none()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bookworm_follows_the_slots() -> Result<()> {
@@ -41,9 +32,6 @@ async fn trixie_follows_the_slots() -> Result<()> {
 }
 
 async fn follow_the_slots(release: Release) -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let dir = tempfile::tempdir()?;
     let daemon = Tridentd::start_new(dir.path(), &dir.path().join("trident.sock"), "1.0.0")?;
     daemon.add_image(URL, "2.0.0");
@@ -116,9 +104,6 @@ async fn arm(daemon: &Tridentd, socket: &Path) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_survive_a_power_cut() -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let unit = "[Service]\nExecStart=/bin/sleep infinity\n";
     let node = Node::builder(Release::Bookworm, "node-1")
         .file("/etc/systemd/system/sleeper.service", unit, 0o644)
@@ -144,9 +129,6 @@ async fn files_survive_a_power_cut() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bus_and_the_journal_are_seen_from_outside() -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let id = "00112233445566778899aabbccddeeff";
     let node = Node::builder(Release::Trixie, "node-1").machine_id(id).boot().await?;
     let bus = node.system_bus().await?;
@@ -171,9 +153,6 @@ async fn the_bus_and_the_journal_are_seen_from_outside() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_too_long_is_an_error_with_a_story() -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let node = Node::builder(Release::Bookworm, "node-1").boot().await?;
     let limit = Duration::from_millis(200);
     let slow = node.run_with(&["sleep", "60"], b"", limit).await.err().context("no limit")?;
@@ -190,9 +169,6 @@ async fn what_takes_too_long_is_an_error_with_a_story() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_before_boot_leaves_the_node_off() -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let builder = Node::builder(Release::Bookworm, "node-1");
     let built = builder.before_boot(|_, _| anyhow::bail!("no firmware")).boot().await;
     let error = built.err().context("it booted")?;
@@ -247,9 +223,6 @@ async fn helper_holds_a_node() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killing_the_test_kills_the_node() -> Result<()> {
-    if !can_boot() {
-        return Ok(());
-    }
     let mut child = Command::new(std::env::current_exe()?)
         .args(["--ignored", "--exact", "helper_holds_a_node", "--nocapture"])
         .stdout(Stdio::piped())
