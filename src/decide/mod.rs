@@ -24,7 +24,6 @@ mod outcome;
 mod reject;
 mod say;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 mod tests;
 mod view;
 

@@ -84,6 +84,9 @@ fn owed_events() -> Vec<OwedEvent> {
     ];
     let owed = |event| OwedEvent {
         operation_id: id(2),
+        node_update_id: id(1),
+        operation: Phase::Commit,
+        target_version: update().target_version,
         server: update().server,
         app_id: update().app_id,
         track: update().track,
