@@ -1,8 +1,7 @@
 //! The table of cases: plain values in, the expected plan out.
 #![expect(
     clippy::wildcard_enum_match_arm,
-    clippy::large_enum_variant,
-    reason = "a case that is not the expected one is a failed test; events of a simulation are few"
+    reason = "a case that is not the expected one is a failed test"
 )]
 
 mod agent;
