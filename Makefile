@@ -24,7 +24,7 @@ setup: ## Install the packages that the tests and the demo need (root, Debian)
 
 test: setup ## Set everything up and run all tests, the booted nodes included (root)
 	$(CARGO) build --release --locked
-	$(CARGO) test --workspace --locked
+	LAB_AGENT=$(CURDIR)/$(BINARY) $(CARGO) test --workspace --locked --no-fail-fast
 
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked
