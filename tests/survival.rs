@@ -19,6 +19,7 @@ booted::on_each_release!(
     a_stuck_operation_has_no_heartbeat,
     both_servers_away_from_the_finalize_on,
     a_whole_update_with_nobody_resident,
+    a_setting_taken_away_is_gone,
 );
 
 const WATCHER: &str = "trident-acl-agent.service";
@@ -199,5 +200,22 @@ async fn a_whole_update_with_nobody_resident(setup: booted::Setup) -> Result<()>
     // Nothing of it is left running.
     let watched = lab.kube.count(Verb::Watch);
     ensure!(watched == 0, "a pass watched");
+    Ok(())
+}
+
+async fn a_setting_taken_away_is_gone(setup: booted::Setup) -> Result<()> {
+    let site = "/etc/systemd/system/trident-acl-agent-.service.d/50-site.conf";
+    let name = "TRIDENT_ACL_AGENT_ORCHESTRATION_STAGE_TIMEOUT";
+    let text = format!("[Service]\nEnvironment={name}=40m\n");
+    let lab = setup.mode(Mode::Disabled).file(site, &text).boot().await?;
+    let pass = ["start", "trident-acl-agent-reconcile.service"];
+    let export = "/run/trident-acl-agent/environment.json";
+    lab.node.systemctl(&pass).await?;
+    ensure!(lab.node.read_file(export).await?.contains(name), "it was never there");
+    lab.node.run(&["rm", site]).await?.text()?;
+    lab.node.systemctl(&["daemon-reload"]).await?.text()?;
+    lab.node.systemctl(&pass).await?;
+    let left = lab.node.read_file(export).await?;
+    ensure!(!left.contains("TRIDENT_ACL_AGENT_"), "handed on: {left}");
     Ok(())
 }
