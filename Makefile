@@ -6,6 +6,8 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 MANDIR ?= $(PREFIX)/share/man
 # Which build is installed.
 BINARY ?= target/release/trident-acl-agent
+# Which program the tests and the demo put on their nodes: the one that ships.
+export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
 
 .PHONY: help build check test demo bench setup install
 
@@ -24,7 +26,7 @@ setup: ## Install the packages that the tests and the demo need (root, Debian)
 
 test: setup ## Set everything up and run all tests, the booted nodes included (root)
 	$(CARGO) build --release --locked
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked

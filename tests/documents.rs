@@ -128,11 +128,23 @@ fn each_promise_names_its_test() -> Result<()> {
     let held = rows(&readme).into_iter().filter_map(|cells| cells.get(1).cloned());
     let named: Vec<_> = held.filter(|cell| cell.contains("::")).collect();
     assert!(named.len() > 10, "{named:?}");
-    for name in named.iter().flat_map(|cell| cell.split(", ")).map(bare) {
-        let (file, test) = name.split_once("::").context("no test")?;
-        assert!(read(&format!("tests/{file}.rs"))?.contains(&format!("fn {test}(")), "{name}");
+    let parts = named.iter().flat_map(|cell| cell.split('`')).filter(|part| part.contains("::"));
+    for name in parts {
+        let (place, test) = name.split_once("::").context("no test")?;
+        assert!(tests_of(place)?.contains(&format!("fn {test}(")), "{name}");
     }
     Ok(())
+}
+
+/// The source of an integration test, or of a room's unit tests.
+fn tests_of(place: &str) -> Result<String> {
+    let integration = format!("tests/{place}.rs");
+    if root().join(&integration).exists() {
+        return read(&integration);
+    }
+    let room = root().join("src").join(place).join("tests");
+    let files = std::fs::read_dir(&room).with_context(|| format!("no tests of {place}"))?;
+    files.map(|file| Ok(std::fs::read_to_string(file?.path())?)).collect()
 }
 
 #[test]

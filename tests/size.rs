@@ -1,5 +1,4 @@
 //! What the resident part costs a node: the release program's size, and the idle watcher's memory.
-#![expect(clippy::print_stderr, reason = "the figures are to be seen")]
 #![expect(clippy::print_stderr, reason = "the figures are worth a look in the log of a run")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! What systemd shows and enforces: units, drop-ins, sandboxes, the journal.
-#![expect(clippy::print_stderr, reason = "the figures are to be seen")]
 #![expect(clippy::print_stderr, reason = "the scores are worth a look in the log of a run")]
 
 mod booted;

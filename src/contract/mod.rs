@@ -11,6 +11,8 @@ mod redact;
 mod request;
 mod span;
 mod status;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use chain::chain;

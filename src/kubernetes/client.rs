@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt};
 use kube::api::{Api, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::runtime::watcher;
 use kube::{Client, Config as ClientConfig};
 use tokio::time::timeout;
 
 use super::node::{Expected, Identified, Machine, Metadata, Observed};
-use super::{KubeError, Seen};
+use super::{KubeError, Seen, kubeconfig};
 use crate::config::Kubernetes;
 use crate::contract::AGENT_VERSION;
 
@@ -151,7 +151,7 @@ fn seen<K: Observed>(
 async fn client_config(settings: &Kubernetes) -> Result<ClientConfig, KubeError> {
     let path = settings.kubeconfig.display().to_string();
     let failed = |source| KubeError::Kubeconfig { path: path.clone(), source };
-    let kubeconfig = Kubeconfig::read_from(&settings.kubeconfig).map_err(failed)?;
+    let kubeconfig = kubeconfig::read(&settings.kubeconfig).map_err(failed)?;
     let options = KubeConfigOptions::default();
     let mut config =
         ClientConfig::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)?;

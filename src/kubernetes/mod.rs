@@ -5,6 +5,7 @@
 mod client;
 mod error;
 mod identity;
+mod kubeconfig;
 mod node;
 
 pub use client::NodeApi;

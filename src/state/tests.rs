@@ -1,3 +1,5 @@
+mod golden;
+
 use std::path::Path;
 
 use super::*;

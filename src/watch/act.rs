@@ -175,7 +175,10 @@ impl Watcher {
 
     pub(super) async fn deliver(&mut self) -> Result<bool, WatchError> {
         let systemd = self.systemd().await?;
-        systemd.start(names::REPORT).await?;
+        // Nothing else waits for it: neither a status nor the reboot.
+        if let Err(error) = systemd.start(names::REPORT).await {
+            warn!("cannot start {}, ignoring: {}", names::REPORT, chain(&error));
+        }
         self.delivered.close(Some(AGAIN));
         Ok(false)
     }

@@ -156,7 +156,14 @@ fn server(fields: &Fields) -> Result<Url, Problem> {
         return Err(Problem::TooLong(SERVER, MAX_URL));
     }
     let good = url.scheme() == "https" && url.host_str().is_some_and(|host| !host.is_empty());
-    if good && !text.chars().any(char::is_control) { Ok(url) } else { Err(Problem::Server) }
+    let plain = names_its_host(text) && !text.chars().any(char::is_control);
+    if good && plain { Ok(url) } else { Err(Problem::Server) }
+}
+
+/// A URL parser repairs `https:host`, `https:///host` and blanks before them; the schema does not.
+fn names_its_host(text: &str) -> bool {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    scheme.eq_ignore_ascii_case("https") && !rest.starts_with(['/', '?', '#', '\\', ' '])
 }
 
 fn id(fields: &Fields, name: &'static str) -> Result<Id, Problem> {
@@ -166,7 +173,8 @@ fn id(fields: &Fields, name: &'static str) -> Result<Id, Problem> {
 /// A text that may stand in an XML attribute and a log field.
 fn line<'a>(fields: &'a Fields, name: &'static str) -> Result<&'a str, Problem> {
     let value = text(fields, name)?;
-    if value.trim().is_empty() {
+    // As ECMAScript's blanks, by which the schema goes.
+    if value.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').is_empty() {
         Err(Problem::Empty(name))
     } else if value.len() > MAX_TEXT {
         Err(Problem::TooLong(name, MAX_TEXT))

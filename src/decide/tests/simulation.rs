@@ -13,7 +13,7 @@ const ROUNDS: u32 = 400;
 
 #[derive(Debug, Clone)]
 enum Event {
-    Ask(Request),
+    Ask(Box<Request>),
     AskBrokenly,
     TakeAway,
     Overwrite,
@@ -56,7 +56,7 @@ fn events() -> impl Strategy<Value = Event> {
     let agent = 0..2_usize;
     let until = prop::sample::select(vec![Until::Written, Until::Said, Until::Counted]);
     prop_oneof![
-        6 => requests().prop_map(Event::Ask),
+        6 => requests().prop_map(|request| Event::Ask(Box::new(request))),
         1 => Just(Event::AskBrokenly),
         1 => Just(Event::TakeAway),
         1 => Just(Event::Overwrite),
@@ -83,7 +83,9 @@ fn events() -> impl Strategy<Value = Event> {
 impl World {
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Ask(request) => self.node.asked = Some(serde_json::to_string(&request).unwrap()),
+            Event::Ask(request) => {
+                self.node.asked = Some(serde_json::to_string(&*request).unwrap())
+            }
             Event::AskBrokenly => self.node.asked = Some("{".to_owned()),
             Event::TakeAway => self.node.asked = None,
             Event::Overwrite => {
@@ -183,7 +185,7 @@ fn kill(process: &mut super::world::Process) {
 #[test]
 fn nothing_is_given_up_while_a_process_works_on_it() {
     let mut world = World::new();
-    world.happen(Event::Ask(stage(11)));
+    world.happen(Event::Ask(Box::new(stage(11))));
     let starts = |world: &World| world.state.operation.as_ref().map_or(0, |it| it.starts);
     while starts(&world) < 3 {
         world.round(0);

@@ -1,40 +1,22 @@
-use trident_lab::node::{Node, Release};
+use trident_lab::{kube::Verb, lab::{SOON, Setup}, node::Release};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let node = Node::builder(Release::Bookworm, "n").boot().await?;
-    println!("real {}", node.boot_id().await?);
-    for p in [
-        "Type=exec",
-        "ProtectSystem=strict",
-        "ProtectHome=yes",
-        "PrivateTmp=yes",
-        "PrivateDevices=yes",
-        "ProtectKernelTunables=yes",
-        "ProtectKernelModules=yes",
-        "ProtectKernelLogs=yes",
-        "ProtectControlGroups=yes",
-        "ProtectClock=yes",
-        "ProtectHostname=yes",
-        "RestrictNamespaces=yes",
-        "PrivateNetwork=yes",
-        "RemoveIPC=yes",
-        "MemoryDenyWriteExecute=yes",
-        "SystemCallFilter=@system-service",
-        "CapabilityBoundingSet=",
-    ] {
-        let out = node
-            .run(&[
-                "systemd-run",
-                "--wait",
-                "-P",
-                "-q",
-                "-p",
-                p,
-                "cat",
-                "/proc/sys/kernel/random/boot_id",
-            ])
-            .await?;
-        println!("{p} {:?} {} {}", out.code, out.stdout.trim(), out.stderr.trim());
+    let agent = std::env::var("LAB_AGENT")?;
+    for release in Release::ALL {
+        let lab = Setup::new(release, &agent).boot().await?;
+        lab.kube.wait_for_requests(SOON, |requests| requests.iter().any(|request| request.verb == Verb::Watch)).await?;
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        println!("{release:?} {:?}", lab.node.memory("trident-acl-agent.service").await?);
+        let out = lab.node.run(&["sh","-c","cat /proc/$(systemctl show -p MainPID --value trident-acl-agent)/smaps"]).await?;
+        let mut name = String::new();
+        let mut sums = std::collections::BTreeMap::<String,u64>::new();
+        for line in out.stdout.lines() {
+            let mut w = line.split_whitespace();
+            let first = w.next().unwrap_or("");
+            if first.contains('-') && !first.ends_with(':') { let perms=w.next().unwrap_or("").to_owned(); name = format!("{} {}", line.split_whitespace().nth(5).unwrap_or("anon"), perms); }
+            if first == "Rss:" { *sums.entry(name.clone()).or_default() += w.next().unwrap().parse::<u64>()?; }
+        }
+        for (k,v) in sums { if v > 40 { println!("  {v} {k}"); } }
     }
     Ok(())
 }
