@@ -21,6 +21,8 @@ booted::on_each_release!(
     a_commit_waits_for_tridentd,
     a_finalize_that_died_while_arming,
     a_blocked_reboot_says_who_holds_it,
+    a_broken_request_under_the_id_of_a_running_one,
+    events_go_to_allowed_servers_only_and_never_stand_in_the_way,
     the_connection_checks,
     the_boot_has_no_cycle_and_the_units_are_valid,
 );
@@ -213,6 +215,60 @@ async fn a_blocked_reboot_says_who_holds_it(setup: booted::Setup) -> Result<()> 
     }
     committed(&lab, &finalize, "Success").await?;
     ensure!(lab.node.boot_count() == 2);
+    Ok(())
+}
+
+async fn a_broken_request_under_the_id_of_a_running_one(setup: booted::Setup) -> Result<()> {
+    let lab = setup.boot().await?;
+    let gate = lab.trident.hold(Method::UpdateStage, Script::new());
+    let stage = Request::stage(Uuid::new_v4());
+    lab.ask(&stage)?;
+    gate.reached().await;
+    lab.ask(&stage.clone().with("typo", json!("x")))?;
+    sleep(Duration::from_secs(2)).await;
+    gate.release();
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "Success")?;
+    sleep(Duration::from_secs(2)).await;
+    ensure!(lab.codes(STATUS, &stage) == ["InProgress", "Success"], "{}", lab.story());
+    Ok(())
+}
+
+/// An operation that is recovered from what the Node says went through no check of its server, and may lack
+/// the version that it left.
+async fn events_go_to_allowed_servers_only_and_never_stand_in_the_way(
+    setup: booted::Setup,
+) -> Result<()> {
+    for allowed in ["elsewhere.example", ""] {
+        let setup = setup.clone().setting("ORCHESTRATION_ALLOWED_SERVERS", allowed);
+        let lab = setup.boot().await?;
+        let finalize = Request::finalize(Uuid::new_v4()).with("targetVersion", json!(OLD));
+        let begun = json!({
+            "schemaVersion": "1.0",
+            "nodeUpdateId": finalize.node_update_id(),
+            "operationId": finalize.operation_id(),
+            "operation": "finalize",
+            "code": "InProgress",
+            "message": "",
+            "tridentVersion": "0.1.0",
+            "startedUtc": "2026-01-01T00:00:00Z",
+            "lastUpdatedUtc": "2026-01-01T00:00:00Z",
+        });
+        lab.kube.annotate(trident_lab::lab::NODE, STATUS, Some(&begun.to_string()));
+        lab.ask(&finalize)?;
+        eventually("the event is dropped", || async {
+            let records = lab.node.journal(&["-t", "trident-acl-agent"])?;
+            Ok(records.iter().any(|it| it["MESSAGE"].to_string().contains("dropping the event")))
+        })
+        .await?;
+        eventually("nothing is owed", || async {
+            let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+            let state: serde_json::Value = serde_json::from_str(&state)?;
+            Ok(state["owedEvents"] == json!([]))
+        })
+        .await?;
+        ensure!(lab.nebraska.requests().is_empty(), "{}", lab.story());
+    }
     Ok(())
 }
 

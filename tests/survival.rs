@@ -19,6 +19,9 @@ booted::on_each_release!(
     a_stuck_operation_has_no_heartbeat,
     both_servers_away_from_the_finalize_on,
     a_whole_update_with_nobody_resident,
+    a_setting_taken_away_is_gone,
+    a_full_state_directory_is_said_once,
+    somebody_else_writes_the_status_too,
 );
 
 const WATCHER: &str = "trident-acl-agent.service";
@@ -199,5 +202,60 @@ async fn a_whole_update_with_nobody_resident(setup: booted::Setup) -> Result<()>
     // Nothing of it is left running.
     let watched = lab.kube.count(Verb::Watch);
     ensure!(watched == 0, "a pass watched");
+    Ok(())
+}
+
+async fn a_setting_taken_away_is_gone(setup: booted::Setup) -> Result<()> {
+    let site = "/etc/systemd/system/trident-acl-agent-.service.d/50-site.conf";
+    let name = "TRIDENT_ACL_AGENT_ORCHESTRATION_STAGE_TIMEOUT";
+    let text = format!("[Service]\nEnvironment={name}=40m\n");
+    let lab = setup.mode(Mode::Disabled).file(site, &text).boot().await?;
+    let pass = ["start", "trident-acl-agent-reconcile.service"];
+    let export = "/run/trident-acl-agent/environment.json";
+    lab.node.systemctl(&pass).await?;
+    ensure!(lab.node.read_file(export).await?.contains(name), "it was never there");
+    lab.node.run(&["rm", site]).await?.text()?;
+    lab.node.systemctl(&["daemon-reload"]).await?.text()?;
+    lab.node.systemctl(&pass).await?;
+    let left = lab.node.read_file(export).await?;
+    ensure!(!left.contains("TRIDENT_ACL_AGENT_"), "handed on: {left}");
+    Ok(())
+}
+
+async fn a_full_state_directory_is_said_once(setup: booted::Setup) -> Result<()> {
+    let lab = setup.boot().await?;
+    let fill = "d=/var/lib/trident-acl-agent; systemctl stop trident-acl-agent; \
+        mount -t tmpfs -o size=8k tmpfs $d; dd if=/dev/zero of=$d/junk bs=4k count=2; \
+        systemctl start trident-acl-agent";
+    lab.node.run(&["sh", "-c", fill]).await?.text()?;
+    let stage = Request::stage(Uuid::new_v4());
+    lab.ask(&stage)?;
+    eventually("the status line says why", || async {
+        Ok(lab.node.show(WATCHER, "StatusText").await?.contains("No space left"))
+    })
+    .await?;
+    sleep(Duration::from_secs(12)).await;
+    let records = lab.node.journal(&["-u", WATCHER])?;
+    let said = |it: &&serde_json::Value| it["MESSAGE"].to_string().contains("cannot go on");
+    ensure!(records.iter().filter(said).count() == 1, "{}", lab.story());
+    ensure!(lab.codes(STATUS, &stage).is_empty(), "announced without a record");
+    lab.node.run(&["rm", "/var/lib/trident-acl-agent/junk"]).await?.text()?;
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "Success")
+}
+
+async fn somebody_else_writes_the_status_too(setup: booted::Setup) -> Result<()> {
+    let lab = setup.boot().await?;
+    let stage = Request::stage(Uuid::new_v4());
+    let status = carry_out(&lab, &stage, "Success").await?;
+    let (begun, writes) = (Instant::now(), lab.kube.count(Verb::Patch));
+    while begun.elapsed() < Duration::from_secs(8) {
+        lab.kube.annotate(NODE, STATUS, None);
+        sleep(Duration::from_millis(20)).await;
+    }
+    let written = lab.kube.count(Verb::Patch) - writes;
+    ensure!(written <= 3, "it races: {written} writes in 8 s");
+    let again = lab.terminal(STATUS, &stage, SOON).await?;
+    ensure!(again["finishedUtc"] == status["finishedUtc"], "{again}");
     Ok(())
 }

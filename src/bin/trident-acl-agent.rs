@@ -112,9 +112,11 @@ fn main() -> ExitCode {
     run(&arguments).into()
 }
 
-/// The units beside the watcher start from its environment. A person's call does not.
+/// The units beside the watcher start from its environment. A person's call does not, and neither does the
+/// pass: it leaves its own for the others, and would hand on for ever what was taken out of the settings.
 fn takes_over(arguments: &Arguments) -> bool {
-    arguments.command.is_some() && std::env::var_os(MERGED).is_none()
+    let takes = !matches!(arguments.command, None | Some(Task::Reconcile));
+    takes && std::env::var_os(MERGED).is_none()
 }
 
 /// Variables that libraries read can only be set by starting anew with them.

@@ -96,6 +96,8 @@ fn after_boot(view: &View<'_>, pending: &PendingCommit) -> Act {
     }
     match view.commit_unit {
         Unit::Running => Act::Wait,
+        // It ran before there was anything to commit: nobody starts it again.
+        Unit::Ended { result } if result == "success" => Act::RunCommit,
         Unit::Absent | Unit::Ended { .. } if view.boot.uptime < view.limits.commit_overdue => {
             Act::Wait
         }

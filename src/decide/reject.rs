@@ -6,7 +6,9 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
     match &view.annotations.asked {
         Asked::Unknown | Asked::Nothing => None,
         Asked::Broken { digest, broken } => {
-            let known = view.state.refused.as_ref().is_some_and(|it| it.digest == *digest);
+            let refused = view.state.refused.as_ref().is_some_and(|it| it.digest == *digest);
+            // Under an id that has an answer, or will have one, no other may follow.
+            let known = refused || view.is_in_flight() || view.answered().is_some();
             let status = Status::of(
                 broken.node_update_id.clone(),
                 broken.operation_id.clone(),

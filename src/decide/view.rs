@@ -87,9 +87,26 @@ impl View<'_> {
         }
     }
 
+    /// The id that is asked under. A request that breaks a rule has one too, where it can be read.
+    fn asked_id(&self) -> Option<&Id> {
+        match &self.annotations.asked {
+            Asked::Request { request, .. } => Some(&request.operation_id),
+            Asked::Broken { broken, .. } => {
+                Some(&broken.operation_id).filter(|id| **id != Id::nil())
+            }
+            Asked::Unknown | Asked::Nothing => None,
+        }
+    }
+
     /// The record of the request on the Node.
     pub(super) fn answered(&self) -> Option<&Completed> {
-        self.state.find(&self.request()?.operation_id)
+        self.state.find(self.asked_id()?)
+    }
+
+    /// The request on the Node has the id of the operation in flight.
+    pub(super) fn is_in_flight(&self) -> bool {
+        let running = self.state.operation.as_ref().map(|it| &it.request.operation_id);
+        running.is_some() && running == self.asked_id()
     }
 
     pub(super) fn is_node_known(&self) -> bool {

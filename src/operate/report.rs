@@ -1,12 +1,11 @@
 //! Delivery: oldest first, removed from the state only when the server took it. Never fails the operation
 //! that an event tells of.
 
-use tracing::{Instrument, info, warn};
+use tracing::{Instrument, error, info, warn};
 
 use super::OperateError;
 use super::means::Means;
-use crate::contract::chain;
-use crate::contract::{Id, operation_span};
+use crate::contract::{Id, chain, operation_span, origin};
 use crate::omaha::{App, Client, Event, IdentityError, ReportError};
 use crate::state::{EventKind, OwedEvent};
 
@@ -42,13 +41,16 @@ pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
 async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<bool, OperateError> {
     let target = Some(owed.target_version.as_str());
     let span = operation_span(&owed.operation_id, &owed.node_update_id, owed.operation, target);
-    let sent = send(client, owed).instrument(span.clone()).await;
+    let sent = send(means, client, owed).instrument(span.clone()).await;
     let _entered = span.entered();
-    if let Err(error) = sent {
-        warn!("Nebraska did not take the event {:?}, it stays owed: {}", owed.event, chain(&error));
-        return Ok(false);
+    match sent {
+        Ok(()) => info!("Nebraska took the event {:?}", owed.event),
+        Err(Undelivered::Never(why)) => error!("dropping the event {:?}: {why}", owed.event),
+        Err(Undelivered::Yet(why)) => {
+            warn!("Nebraska did not take the event {:?}, it stays owed: {why}", owed.event);
+            return Ok(false);
+        }
     }
-    info!("Nebraska took the event {:?}", owed.event);
     means.store.update(|state| {
         if let Some(position) = state.owed_events.iter().position(|it| it == owed) {
             state.owed_events.remove(position);
@@ -57,13 +59,27 @@ async fn deliver(means: &Means, client: &Client, owed: &OwedEvent) -> Result<boo
     Ok(true)
 }
 
-async fn send(client: &Client, owed: &OwedEvent) -> Result<(), ReportError> {
-    let event = event(&owed.event);
+/// Why an event is not delivered. One that never can be would hold back all later ones.
+enum Undelivered {
+    Yet(String),
+    Never(String),
+}
+
+async fn send(means: &Means, client: &Client, owed: &OwedEvent) -> Result<(), Undelivered> {
+    // Not every request came through the watcher's check: some are recovered from what the Node says.
+    if !means.config.allowed_servers.allows(&owed.server) {
+        let server = origin(&owed.server);
+        return Err(Undelivered::Never(format!("{server} is not among the allowed servers")));
+    }
     let app = app(&owed.server, &owed.app_id, &owed.track);
-    match (app, event) {
+    let sent = match (app, event(&owed.event)) {
         (Ok(app), Ok(event)) => client.report(&app, &owed.version, &event).await,
         (Err(source), _) | (_, Err(source)) => Err(ReportError::Identity(source)),
-    }
+    };
+    sent.map_err(|error| match error {
+        ReportError::Identity(_) => Undelivered::Never(chain(&error)),
+        ReportError::NotTaken { .. } | ReportError::Request(_) => Undelivered::Yet(chain(&error)),
+    })
 }
 
 pub(super) fn app(server: &url::Url, app_id: &str, track: &str) -> Result<App, IdentityError> {

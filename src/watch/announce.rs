@@ -7,7 +7,11 @@ use crate::state::State;
 
 impl Watcher {
     pub(super) fn announce(&mut self, look: Option<&Look>, trouble: Option<&str>) {
-        let doing = look.map_or_else(|| "cannot look at this host".to_owned(), doing);
+        let doing = match (&self.trouble, look) {
+            (Some(trouble), _) => format!("cannot go on: {trouble}"),
+            (None, Some(look)) => doing(look),
+            (None, None) => "looking at this host".to_owned(),
+        };
         let node = match (&self.node, trouble) {
             (_, Some(trouble)) => format!("API server: {trouble}"),
             (Seen::Unknown, None) => "waiting for the Node".to_owned(),
@@ -31,7 +35,10 @@ fn doing(look: &Look) -> String {
         (Some(operation), _) => {
             let (name, id) =
                 (operation.request.operation().name(), &operation.request.operation_id);
-            format!("{name} {id} is running (start {})", operation.starts)
+            match operation.starts {
+                0 => format!("{name} {id} is accepted, not started yet"),
+                starts => format!("{name} {id} is running (start {starts})"),
+            }
         }
         (None, Some(pending)) => {
             let (name, id) = (pending.request.operation().name(), &pending.request.operation_id);

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::decide::Publish;
 use crate::host::Host;
 use crate::kubernetes::{NodeApi, Seen};
 use crate::state::Store;
@@ -62,6 +63,10 @@ struct Watcher {
     looked: Gate,
     /// When an `InProgress` was last written by this process.
     last_beat: Option<Instant>,
+    /// What was written last, and when.
+    last_said: Option<(Instant, Publish)>,
+    /// Why the last pass broke off; for the status line.
+    trouble: Option<String>,
 }
 
 impl Watcher {
@@ -82,6 +87,8 @@ impl Watcher {
             delivered: Gate::default(),
             looked: Gate::default(),
             last_beat: None,
+            last_said: None,
+            trouble: None,
         })
     }
 }

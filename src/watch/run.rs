@@ -137,7 +137,7 @@ impl Loop {
         let watcher = &self.watcher;
         let now = Instant::now();
         let gates = [&watcher.said, &watcher.acted, &watcher.delivered, &watcher.looked];
-        let gates = gates.into_iter().filter_map(|gate| gate.opens());
+        let gates = gates.into_iter().filter_map(|gate| gate.opens()).chain(watcher.may_repeat());
         let beat = look.filter(|look| look.is_working()).map(|_| {
             let interval = watcher.config.heartbeat_interval;
             watcher.last_beat.map_or(now + interval, |beat| beat + interval).max(now + SHORTEST)
@@ -177,11 +177,20 @@ impl Watcher {
         for _ in 0..MAX_STEPS {
             match self.step().await {
                 Ok((look, true)) => last = Some(look),
-                Ok((look, false)) => return Some(look),
-                Err(error) => {
-                    if self.looked.failures() == 0 {
-                        error!("cannot go on, trying again for ever: {}", chain(&error));
+                Ok((look, false)) => {
+                    self.trouble = None;
+                    let failures = self.looked.reset();
+                    if failures > 0 {
+                        info!(failures, "going on");
                     }
+                    return Some(look);
+                }
+                Err(error) => {
+                    let trouble = chain(&error);
+                    if self.looked.failures() == 0 {
+                        error!("cannot go on, trying again for ever: {trouble}");
+                    }
+                    self.trouble = Some(trouble);
                     self.looked.close(None);
                     // Whatever broke may be the connection: a new one next time.
                     self.systemd = None;
@@ -195,10 +204,6 @@ impl Watcher {
     /// Whether there is something new to look at.
     async fn step(&mut self) -> Result<(Look, bool), WatchError> {
         let look = self.look().await?;
-        let failures = self.looked.reset();
-        if failures > 0 {
-            info!(failures, "going on");
-        }
         let plan = look.plan();
         let mut news = false;
         if plan.deliver && self.delivered.is_open() {

@@ -1,5 +1,7 @@
 //! Publishing: one annotation at a time, recorded as published only once the API server has it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tracing::{Instrument, error, info, warn};
 
@@ -9,14 +11,35 @@ use crate::contract::{Code, Status, status_span};
 use crate::decide::{Key, Mark, Publish, published};
 use crate::kubernetes::{KubeError, NodeApi, Retry, Seen};
 
+/// The same status is not written again sooner.
+const REPEAT: Duration = Duration::from_secs(10);
+
 impl Watcher {
     /// Whether something was written.
     pub(super) async fn say(&mut self, publish: Publish) -> Result<bool, WatchError> {
         let Some(api) = self.api.clone() else {
             return Ok(false);
         };
+        if self.may_repeat().is_some() && self.was_said_last(&publish) {
+            return Ok(false);
+        }
         let span = status_span(&publish.status);
         self.say_through(&api, publish).instrument(span).await
+    }
+
+    /// When the last status may be written once more; `None`: now. Where somebody else writes our annotation
+    /// too, or the server drops what it took, the two of us are not to race.
+    pub(super) fn may_repeat(&self) -> Option<Instant> {
+        let (said, _) = self.last_said.as_ref()?;
+        let opens = *said + REPEAT.min(self.config.heartbeat_interval);
+        (Instant::now() < opens).then_some(opens)
+    }
+
+    fn was_said_last(&self, publish: &Publish) -> bool {
+        let last = self.last_said.as_ref();
+        last.is_some_and(|(_, last)| {
+            last.key == publish.key && last.status.says_the_same(&publish.status)
+        })
     }
 
     async fn say_through(&mut self, api: &NodeApi, publish: Publish) -> Result<bool, WatchError> {
@@ -27,6 +50,7 @@ impl Watcher {
         match write(api, &key, &publish.status).await {
             Ok(Seen::Node(node)) => {
                 self.node = Seen::Node(node);
+                self.last_said = Some((Instant::now(), publish.clone()));
                 self.written(&publish)?;
                 Ok(true)
             }
@@ -67,7 +91,7 @@ impl Watcher {
                 self.api = None;
                 None
             }
-            Retry::Refused => Some(super::gate::jittered(std::time::Duration::from_secs(15))),
+            Retry::Refused => Some(super::gate::jittered(Duration::from_secs(15))),
         };
         self.said.close(retry_after);
     }

@@ -151,6 +151,10 @@ fn server(fields: &Fields) -> Result<Url, Problem> {
         return Err(Problem::TooLong(SERVER, MAX_URL));
     }
     let url = Url::parse(text).map_err(|_no_url| Problem::Server)?;
+    // What is escaped grows, and the state file holds it as it is then.
+    if url.as_str().len() > MAX_URL {
+        return Err(Problem::TooLong(SERVER, MAX_URL));
+    }
     let good = url.scheme() == "https" && url.host_str().is_some_and(|host| !host.is_empty());
     let plain = names_its_host(text) && !text.chars().any(char::is_control);
     if good && plain { Ok(url) } else { Err(Problem::Server) }

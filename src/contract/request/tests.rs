@@ -137,3 +137,27 @@ proptest! {
         let _ = Request::parse(&with(stage(), &name, json!(value)));
     }
 }
+
+#[test]
+fn a_server_that_grows_when_it_is_escaped_is_too_long() {
+    let server = format!("https://h/{}", "\u{e9}".repeat(1000));
+    assert!(server.len() < 2048);
+    let text = with(stage(), "server", json!(server));
+    assert_eq!(problem(&text), Problem::TooLong("server", 2048));
+}
+
+proptest! {
+    /// One that cannot be read again would cost the whole state.
+    #[test]
+    fn whatever_is_accepted_survives_the_state_file(
+        server in "https://[ -~\u{e9}\u{20ac}]{1,40}(/\\PC{0,700})?",
+        text in "\\PC{0,300}",
+    ) {
+        let asked = with(stage(), "server", json!(server));
+        let asked = with(serde_json::from_str(&asked).unwrap(), "track", json!(text));
+        if let Ok(request) = Request::parse(&asked) {
+            let stored = serde_json::to_string(&request).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Request>(&stored).unwrap(), request);
+        }
+    }
+}

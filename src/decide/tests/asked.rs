@@ -173,3 +173,18 @@ fn a_broken_annotation_disturbs_no_operation() {
     assert_eq!(after.state.operation, case.state.operation);
     assert_eq!(after.plan().act, Act::Wait);
 }
+
+#[test]
+fn a_broken_annotation_changes_no_answer_under_a_known_id() {
+    let request = stage(11);
+    let broken = format!(r#"{{"operationId":"{}"}}"#, request.operation_id);
+    let running = idle().in_flight(&request, 1).unit(crate::decide::Unit::Running);
+    assert_quiet(&running.asked_brokenly(&broken));
+    let status = ended(&request, Code::Success);
+    let done = idle().done(status.clone(), true).asked_brokenly(&broken);
+    assert_quiet(&done.clone().says(status));
+    assert_writes(&done.plan(), Key::Status, &request, Code::Success, &Mark::Nothing);
+    // Before its start it is as good as taken away.
+    let waiting = idle().in_flight(&request, 0).asked_brokenly(&broken);
+    assert_eq!(waiting.plan().act, Act::Withdraw);
+}

@@ -135,6 +135,10 @@ fn boot_starts_the_commit_and_only_an_overdue_one_is_started_here() {
         assert_quiet(&case.clone().uptime(299));
         assert_eq!(case.uptime(300).plan().act, Act::RunCommit);
     }
+    // The power went while the boot was being armed: the resumed operation found it out after the commit ran.
+    let mut idled = case.clone();
+    idled.commit_unit = unit_ended("success");
+    assert_eq!(idled.plan().act, Act::RunCommit);
     let mut running = case.uptime(9000);
     running.commit_unit = Unit::Running;
     assert_quiet(&running);
