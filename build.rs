@@ -8,7 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let cold = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/link/cold.ld");
     println!("cargo::rerun-if-changed={cold}");
-    for argument in ["-Wl,-z,pack-relative-relocs", "-Wl,--no-eh-frame-hdr", &format!("-Wl,-T,{cold}")] {
+    for argument in
+        ["-Wl,-z,pack-relative-relocs", "-Wl,--no-eh-frame-hdr", &format!("-Wl,-T,{cold}")]
+    {
         println!("cargo::rustc-link-arg-bins={argument}");
     }
     Ok(())

@@ -2,6 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{AGENT_VERSION, Id, Message, Operation, Request, SCHEMA_VERSION, Utc};
 
+/// Longest value that is read as a status of ours: it may become part of the state.
+const MAX_JSON: usize = 16 * 1024;
+
 /// What a status speaks of. `Commit` stands on the commit key only, the rest never there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -176,8 +179,8 @@ impl Status {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// `None` for whatever we did not write ourselves.
+    /// `None` for whatever we did not write ourselves: anything larger than a status of ours can be, too.
     pub fn from_json(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        (text.len() <= MAX_JSON).then(|| serde_json::from_str(text).ok())?
     }
 }

@@ -206,6 +206,9 @@ impl Watcher {
         let look = self.look().await?;
         let plan = look.plan();
         let mut news = false;
+        if look.state.owed_events.is_empty() {
+            self.delivered.reset();
+        }
         if plan.deliver && self.delivered.is_open() {
             news |= self.deliver().await?;
         }

@@ -178,3 +178,11 @@ fn an_answer_to_nothing_readable_keeps_the_schema_too() {
     assert!(STATUS.is_valid(&json(&status)));
     assert_eq!((status.operation_id, status.operation), (Id::nil(), Phase::Stage));
 }
+
+#[test]
+fn a_forged_status_of_any_size_is_not_taken_in() {
+    let good = Status::of(Id::nil(), Id::nil(), Phase::Stage, Utc::from_second(0));
+    let forged = good.clone().from_version(Some(&"9".repeat(240_000)));
+    assert!(Status::from_json(&good.to_json()).is_some());
+    assert!(Status::from_json(&forged.to_json()).is_none());
+}
