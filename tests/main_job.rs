@@ -5,7 +5,8 @@ mod booted;
 use anyhow::{Context, Result, ensure};
 use booted::{carry_out, committed, eventually, update};
 use serde_json::{Value, json};
-use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, OLD, Request, SOON, STATUS};
+use trident_lab::kube::Verb;
+use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, NODE, OLD, Request, SOON, STATUS};
 use trident_lab::nebraska::InstanceStatus;
 use trident_lab::trident::proto::v1::TridentErrorKind;
 use trident_lab::trident::{Fault, Method, Script};
@@ -39,6 +40,7 @@ async fn an_update_from_stage_to_commit(setup: booted::Setup) -> Result<()> {
     ensure!(lab.version().await? == NEW);
     ensure!(lab.node.boot_id().await? != boot && lab.node.boot_count() == 2);
     ensure!(lab.trident.strangers().is_empty(), "{:?}", lab.trident.strangers());
+    check_api_server(&lab)?;
     check_nebraska(&lab).await
 }
 
@@ -55,6 +57,25 @@ fn check_status(status: &Value, request: &Request, operation: &str) -> Result<()
     let (started, finished) = (time("startedUtc")?, time("finishedUtc")?);
     ensure!(started <= finished && finished <= time("lastUpdatedUtc")?, "{status}");
     ensure!((jiff::Timestamp::now() - started).get_seconds() < 300, "{status}");
+    Ok(())
+}
+
+/// Metadata only, of this one Node, about a kilobyte per event.
+fn check_api_server(lab: &Lab) -> Result<()> {
+    let requests = lab.kube.requests();
+    let watches = || requests.iter().filter(|request| request.verb == Verb::Watch);
+    ensure!(watches().count() > 0, "{requests:?}");
+    for request in &requests {
+        let metadata =
+            request.accept.as_deref().is_some_and(|it| it.contains("PartialObjectMetadata"));
+        ensure!(metadata, "the whole Node was asked for: {request:?}");
+    }
+    for watch in watches() {
+        ensure!(watch.query.contains("metadata.name%3Dnode-1"), "{watch:?}");
+    }
+    let (bytes, changes) =
+        (watches().map(|watch| watch.bytes).sum::<u64>(), lab.kube.history(NODE).len());
+    ensure!(bytes < 4096 * (u64::try_from(changes)? + 4), "{bytes} bytes for {changes} changes");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 booted::on_each_release!(
     a_killed_and_a_restarted_watcher_during_a_stage,
+    a_stuck_watcher_is_ended_by_its_watchdog,
     the_heartbeat_is_the_only_write,
     a_stuck_operation_has_no_heartbeat,
     both_servers_away_from_the_finalize_on,
@@ -71,6 +72,23 @@ async fn a_killed_and_a_restarted_watcher_during_a_stage(setup: booted::Setup) -
     let status = lab.terminal(STATUS, &stage, SOON).await?;
     expect_code(&lab, &status, "Success")?;
     ensure!(lab.trident.calls_of(Method::UpdateStage).len() == 2);
+    Ok(())
+}
+
+async fn a_stuck_watcher_is_ended_by_its_watchdog(setup: booted::Setup) -> Result<()> {
+    let quick = "/etc/systemd/system/trident-acl-agent.service.d/60-quick.conf";
+    let lab = setup.file(quick, "[Service]\nWatchdogSec=2s\nRestartSec=100ms\n").boot().await?;
+    let first = lab.node.show(WATCHER, "MainPID").await?;
+    // An idle one says often enough that it lives.
+    sleep(Duration::from_secs(5)).await;
+    ensure!(lab.node.show(WATCHER, "MainPID").await? == first, "{}", lab.story());
+    lab.node.systemctl(&["kill", "--signal=STOP", WATCHER]).await?.text()?;
+    eventually("systemd restarted the watcher", || async {
+        let now = lab.node.show(WATCHER, "MainPID").await?;
+        Ok(now != "0" && now != first && lab.node.show(WATCHER, "ActiveState").await? == "active")
+    })
+    .await?;
+    carry_out(&lab, &Request::stage(Uuid::new_v4()), "Success").await?;
     Ok(())
 }
 

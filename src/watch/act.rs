@@ -75,13 +75,7 @@ impl Watcher {
         match systemd.start_transient(&unit).await {
             Ok(()) => {
                 let message_id = message_id::OPERATION_STARTED;
-                info!(
-                    message_id,
-                    unit = unit.name,
-                    starts,
-                    resumed,
-                    "started the operation's unit"
-                );
+                info!(message_id, starts, resumed, "started {}", unit.name);
                 Ok(true)
             }
             Err(error) => {
