@@ -7,6 +7,8 @@ use thiserror::Error;
 use url::Url;
 use uuid::Uuid;
 
+use crate::contract::origin;
+
 /// Why an identity or an address is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentityError {
@@ -123,15 +125,6 @@ impl fmt::Display for Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({self})")
-    }
-}
-
-/// `scheme://host[:port]`: credentials, path and query may be secret.
-pub(super) fn origin(url: &Url) -> String {
-    let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
-    match url.port() {
-        Some(port) => format!("{scheme}://{host}:{port}"),
-        None => format!("{scheme}://{host}"),
     }
 }
 

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use thiserror::Error;
 use url::Url;
 
-use super::identity::origin;
 use super::reply::{Package, Update};
+use crate::contract::origin;
 
 /// The label that holds the SHA-384 of the COSI metadata.
 const LABEL: &str = "cosi.metadata.sha384";
