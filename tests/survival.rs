@@ -19,6 +19,7 @@ booted::on_each_release!(
     the_heartbeat_is_the_only_write,
     a_stuck_operation_has_no_heartbeat,
     both_servers_away_from_the_finalize_on,
+    an_event_under_way_is_not_told_twice,
     a_whole_update_with_nobody_resident,
     a_setting_taken_away_is_gone,
     a_full_state_directory_is_said_once,
@@ -275,5 +276,29 @@ async fn somebody_else_writes_the_status_too(setup: booted::Setup) -> Result<()>
     ensure!(written <= 3, "it races: {written} writes in 8 s");
     let again = lab.terminal(STATUS, &stage, SOON).await?;
     ensure!(again["finishedUtc"] == status["finishedUtc"], "{again}");
+    Ok(())
+}
+
+async fn an_event_under_way_is_not_told_twice(setup: booted::Setup) -> Result<()> {
+    let lab = setup.boot().await?;
+    // The answer to the event of the finished download comes late: after systemd wants the report to end.
+    let slow = |lab: &Lab| lab.nebraska.inject(Fault::Stall(40).on(Verb::Omaha).times(1));
+    let gate = lab.trident.hold(Method::UpdateStage, Script::new());
+    let stage = Request::stage(Uuid::new_v4());
+    lab.ask(&stage)?;
+    gate.reached().await;
+    let told = |pair: (i64, i64)| {
+        move |requests: &[trident_lab::nebraska::OmahaRequest]| {
+            requests.iter().any(|request| request.events().contains(&pair))
+        }
+    };
+    lab.nebraska.wait_for(SOON, told((13, 1))).await?;
+    slow(&lab);
+    gate.release();
+    lab.nebraska.wait_for(SOON, told((14, 1))).await?;
+    let report = "trident-acl-agent-report.service";
+    lab.node.systemctl(&["stop", "--no-block", report]).await?.text()?;
+    sleep(Duration::from_secs(1)).await;
+    ensure!(lab.node.show(report, "ActiveState").await? == "deactivating", "it broke off");
     Ok(())
 }

@@ -21,6 +21,8 @@ pub enum OperateError {
     /// It is retried: the commit stays pending.
     #[error("tridentd could not be asked to commit")]
     CommitNotTaken { source: trident::Error },
+    #[error("cannot listen for signals")]
+    Signal { source: std::io::Error },
     #[error("another operation is running on this node")]
     Busy,
     #[error(

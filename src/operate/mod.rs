@@ -108,6 +108,8 @@ fn pending(means: &Means) -> Result<Option<PendingCommit>, OperateError> {
 /// [`OperateError::StillOwed`], or what kept it from trying.
 pub async fn report(setup: Setup) -> Result<Ended, OperateError> {
     let means = Means::new(setup)?;
-    report::deliver_all(&means).await?;
+    let mut stop =
+        report::Stop::on_terminate().map_err(|source| OperateError::Signal { source })?;
+    report::deliver_all(&means, &mut stop).await?;
     Ok(Ended::Idle)
 }

@@ -1,6 +1,8 @@
 //! Delivery: oldest first, removed from the state only when the server took it. Never fails the operation
 //! that an event tells of.
 
+use futures_util::FutureExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{Instrument, error, info, warn};
 
 use super::OperateError;
@@ -9,12 +11,33 @@ use crate::contract::{Id, chain, operation_span, origin};
 use crate::omaha::{App, Client, Event, IdentityError, ReportError};
 use crate::state::{EventKind, OwedEvent};
 
+/// Whether systemd wants this process to end. It ends between two events: broken off in the middle of one, it
+/// could not tell whether the server took it, and it would be told twice.
+#[derive(Debug)]
+pub(super) struct Stop(Option<Signal>);
+
+impl Stop {
+    /// From now on the signal ends nothing by itself.
+    pub(super) fn on_terminate() -> std::io::Result<Self> {
+        signal(SignalKind::terminate()).map(|terminate| Self(Some(terminate)))
+    }
+
+    /// For an operation, which delivers beside its work.
+    pub(super) fn never() -> Self {
+        Self(None)
+    }
+
+    fn is_asked(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|terminate| terminate.recv().now_or_never().is_some())
+    }
+}
+
 /// Delivers what is owed, once; an event that cannot be delivered holds back the later ones of its server
 /// and app, for their order matters.
 ///
 /// # Errors
 /// [`OperateError::StillOwed`].
-pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
+pub(super) async fn deliver_all(means: &Means, stop: &mut Stop) -> Result<(), OperateError> {
     let Some(_lock) = means.store.lock_report()? else {
         info!("another process delivers events");
         return Ok(());
@@ -27,7 +50,7 @@ pub(super) async fn deliver_all(means: &Means) -> Result<(), OperateError> {
     let mut held: Vec<&OwedEvent> = Vec::new();
     for event in &owed {
         let behind = held.iter().any(|it| it.server == event.server && it.app_id == event.app_id);
-        if behind || !deliver(means, &client, event).await? {
+        if behind || stop.is_asked() || !deliver(means, &client, event).await? {
             held.push(event);
         }
     }
@@ -107,7 +130,7 @@ pub(super) async fn deliver_first(means: &Means, id: &Id) {
         Err(_) => return,
     };
     if owed.iter().any(|event| event.operation_id != *id)
-        && let Err(error) = deliver_all(means).await
+        && let Err(error) = deliver_all(means, &mut Stop::never()).await
     {
         warn!("earlier events are still owed, ignoring: {}", chain(&error));
     }

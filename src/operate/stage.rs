@@ -11,7 +11,7 @@ use super::means::Means;
 use super::offer;
 use super::owe::owe;
 use super::record::ended;
-use super::report::{deliver_all, deliver_first};
+use super::report::{Stop, deliver_all, deliver_first};
 use crate::contract::chain;
 use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
@@ -127,7 +127,7 @@ async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
 /// The event that the download started goes out beside the download.
 async fn while_delivering<T>(means: &Means, work: impl Future<Output = T>) -> T {
     let deliver = async {
-        if let Err(error) = deliver_all(means).await {
+        if let Err(error) = deliver_all(means, &mut Stop::never()).await {
             warn!("events are still owed, ignoring: {}", chain(&error));
         }
     };
