@@ -22,7 +22,7 @@ check: ## Format and lints, nothing is changed
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 setup: ## Install the packages that the tests and the demo need (root, Debian)
-	@packaging/setup
+	@CARGO="$(CARGO)" packaging/setup
 
 test: setup ## Set everything up and run all tests, the booted nodes included (root)
 	$(CARGO) build --release --locked

@@ -66,7 +66,30 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     clear_below(dir)?;
     let removed = poll(Duration::from_secs(5), || fs::remove_dir(dir).is_ok() || !dir.exists());
     ensure!(removed, "cannot remove {}", dir.display());
+    remove_twin(dir);
     Ok(())
+}
+
+/// systemd's old hierarchy, where it is mounted too: nspawn makes the same directories there.
+pub(super) fn twins() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let named = |options: &str| options.split(',').any(|option| option == "name=systemd");
+    let old = fields.find(|fields| {
+        fields.get(2) == Some(&"cgroup") && fields.get(3).is_some_and(|options| named(options))
+    })?;
+    old.get(1).map(PathBuf::from)
+}
+
+/// Removes an empty cgroup of the old hierarchy; the kill of its twin may take some milliseconds.
+fn remove_twin(dir: &Path) {
+    if let (Some(twins), Some(name)) = (twins(), dir.file_name()) {
+        let twin = twins.join(name);
+        poll(Duration::from_secs(1), || {
+            remove_tree(&twin);
+            !twin.exists()
+        });
+    }
 }
 
 fn kill(dir: &Path) -> Result<()> {
@@ -88,7 +111,7 @@ fn clear_below(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn remove_tree(dir: &Path) {
+pub(super) fn remove_tree(dir: &Path) {
     for child in children(dir) {
         remove_tree(&child);
     }

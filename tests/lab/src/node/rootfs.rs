@@ -80,9 +80,10 @@ fn build(release: Release, new: &Path, done: &Path) -> Result<()> {
 }
 
 fn mmdebstrap(release: Release, target: &Path) -> Command {
-    // Its mounts must not show in the caller's namespace.
-    let mut command = Command::new("unshare");
-    command.args(["-m", "--propagation", "private", "mmdebstrap"]);
+    // Its mounts must not show in the caller's namespace, and nothing of it may outlive the caller.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--mount-proc"]);
+    command.args(["--fork", "--kill-child", "--propagation", "private", "--", "mmdebstrap"]);
     command.args(["--quiet", "--variant=minbase", "--format=directory"]);
     command.arg(format!("--include={PACKAGES}"));
     let keyring = format!("/usr/share/keyrings/debian-archive-{}-stable.gpg", release.name());

@@ -96,6 +96,8 @@ fn sweep() -> Result<()> {
     for group in stale(&cgroup::root()?) {
         cgroup::remove(&group)?;
     }
+    let twins = cgroup::twins();
+    twins.iter().flat_map(|twins| stale(twins)).for_each(|twin| cgroup::remove_tree(&twin));
     for dir in stale(&nodes_dir()?).into_iter().chain(stale(&std::env::temp_dir())) {
         // Another test process may be sweeping the same one.
         let _ = fs::remove_dir_all(dir);
