@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::Value;
 use trident_lab::kube::{Author, Change, Changes};
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, NODE, OLD, REQUEST, Request, STATUS};
@@ -109,7 +109,9 @@ impl Teller<'_> {
         let deadline = Instant::now() + STEP_LIMIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let change = self.changes.next(left).await?;
+            let change = self.changes.next(left).await.map_err(|_none| {
+                anyhow!("{}: no terminal status in {} s", request.unit(), STEP_LIMIT.as_secs())
+            })?;
             if change.by == Author::Test {
                 continue;
             }
