@@ -9,7 +9,7 @@ use crate::story::Step;
 const WATCHER: &str = "trident-acl-agent.service";
 /// In bytes.
 const PROGRAM_LIMIT: u64 = 8_000_000;
-const MEMORY_LIMIT: u64 = 7 * 1024 * 1024;
+const MEMORY_LIMIT: u64 = 7_000_000;
 
 /// `size`: of the program, in bytes.
 pub(crate) async fn show(lab: &Lab, screen: &Screen, steps: &[Step], size: u64) -> Result<()> {
