@@ -135,15 +135,16 @@ impl Tridentd {
 
     /// Dies: the socket goes, connections break. Returns when they have.
     pub fn stop(&self, in_flight: InFlight) {
-        if in_flight == InFlight::Abort {
-            self.owner.shared.abort_all();
-        }
         let _ = fs::remove_file(&self.owner.socket);
         let wire = self.owner.wire.lock().expect("no panic under the lock").take();
         if let Some(runtime) = wire {
             // Waiting for a runtime's end is not allowed within another one.
             let ended = std::thread::spawn(|| runtime.shutdown_timeout(Duration::from_secs(5)));
             let _ = ended.join();
+        }
+        // After the connections: an aborted call would else end its stream in order.
+        if in_flight == InFlight::Abort {
+            self.owner.shared.abort_all();
         }
     }
 
