@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 /// The first wait: busy is often over within a second.
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest: the socket is local, so asking often is cheap.
@@ -24,14 +22,8 @@ impl Backoff {
     pub(super) fn wait(&mut self) -> Duration {
         let step = self.step;
         self.step = step.saturating_mul(2).min(LONGEST);
-        step / 2 + (step / 2).mul_f64(random_fraction())
+        step / 2 + (step / 2).mul_f64(fastrand::f64())
     }
-}
-
-/// At random in 0..1; a v4 UUID is the source of randomness that we already ship.
-fn random_fraction() -> f64 {
-    let (_, low) = Uuid::new_v4().as_u64_pair();
-    f64::from(u32::try_from(low & 0xffff_ffff).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]
