@@ -1,7 +1,7 @@
 //! What an update check was answered.
 
 use super::error::Error;
-use super::identity::Server;
+use super::identity::{App, Server};
 use super::offer::{HashSource, Offer};
 use super::reply::{AppReply, Update};
 
@@ -20,12 +20,17 @@ pub enum CheckAnswer {
     Refused(String),
 }
 
-/// Reads the answer for our app.
-pub(super) fn read(
-    server: &Server,
-    reply: &AppReply,
-    hash: HashSource,
-) -> Result<CheckAnswer, Error> {
+impl CheckAnswer {
+    /// Reads what the body of an answer says of our app.
+    ///
+    /// # Errors
+    /// It is no answer to an update check of this app, or the offer in it cannot be used.
+    pub fn read(app: &App, body: &[u8], hash: HashSource) -> Result<CheckAnswer, Error> {
+        judge(&app.server, &AppReply::read(app, body)?, hash)
+    }
+}
+
+fn judge(server: &Server, reply: &AppReply, hash: HashSource) -> Result<CheckAnswer, Error> {
     if reply.status != "ok" {
         return Ok(refusal(&reply.status));
     }
@@ -59,13 +64,12 @@ fn refusal(status: &str) -> CheckAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::omaha::reply::Reply;
 
-    fn answer(app: &str) -> Result<CheckAnswer, Error> {
+    fn answer(ours: &str) -> Result<CheckAnswer, Error> {
         let server = Server::parse("https://h/").expect("https");
-        let body = format!(r#"<response><app appid="other" status="bad"/>{app}</response>"#);
-        let reply = Reply::parse(body.as_bytes()).expect("a reply").into_app("OURS");
-        read(&server, &reply.expect("our app"), HashSource::Hash)
+        let app = App { server, app_id: "OURS".into(), track: "t".into() };
+        let body = format!(r#"<response><app appid="other" status="bad"/>{ours}</response>"#);
+        CheckAnswer::read(&app, body.as_bytes(), HashSource::Hash)
     }
 
     #[test]

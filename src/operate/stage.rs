@@ -30,7 +30,7 @@ pub(super) async fn run(
         let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
         return ended(means, operation, verdict, |_| ());
     }
-    deliver_first(means, &operation.request.operation_id).await;
+    deliver_first(means, &operation.request.operation_id, update).await;
     match offer::agree(means, operation, update).await? {
         Err(refused) => {
             let begun = operation.offer.is_some();
@@ -49,12 +49,7 @@ async fn stage(
     means.store.update(|state| accept(state, operation, update, &offer))?;
     let image = Image { url: offer.url.clone(), sha384: offer.sha384.clone() };
     let served = while_delivering(means, call(means, &image)).await;
-    let mut verdict = after_stage(&answer(&served), &update.target_version);
-    if semver::Version::parse(&update.target_version).is_err() {
-        verdict.message.push_str(
-            "; warning: this version is no semantic version, Nebraska takes it for 0.0.0",
-        );
-    }
+    let verdict = after_stage(&answer(&served), &update.target_version);
     let staged = verdict.code == Code::Success;
     ended(means, operation, verdict, |state| {
         if staged {
