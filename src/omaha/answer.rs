@@ -62,42 +62,4 @@ fn refusal(status: &str) -> CheckAnswer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(ours: &str) -> Result<CheckAnswer, Error> {
-        let server = Server::parse("https://h/").expect("https");
-        let app = App { server, app_id: "OURS".into(), track: "t".into() };
-        let body = format!(r#"<response><app appid="other" status="bad"/>{ours}</response>"#);
-        CheckAnswer::read(&app, body.as_bytes(), HashSource::Hash)
-    }
-
-    #[test]
-    fn refusals_are_told_apart() {
-        let app = |status: &str| format!(r#"<app appid="ours" status="{status}"/>"#);
-        for (status, expected) in [
-            ("error-updateInProgressOnInstance", CheckAnswer::InProgress),
-            ("error-updatesDisabled", CheckAnswer::Later("error-updatesDisabled".into())),
-            (
-                "error-unknownApplicationOrGroup",
-                CheckAnswer::Refused("error-unknownApplicationOrGroup".into()),
-            ),
-            ("error-of-next-year", CheckAnswer::Refused("error-of-next-year".into())),
-        ] {
-            assert_eq!(answer(&app(status)).expect("an answer"), expected);
-        }
-    }
-
-    #[test]
-    fn update_check_statuses_are_told_apart() {
-        let app = |status: &str| {
-            format!(r#"<app appid="ours" status="ok"><updatecheck status="{status}"/></app>"#)
-        };
-        assert_eq!(answer(&app("noupdate")).expect("an answer"), CheckAnswer::NoUpdate);
-        let refused = CheckAnswer::Refused("update check: error-internal".into());
-        assert_eq!(answer(&app("error-internal")).expect("an answer"), refused);
-        assert!(matches!(answer(&app("ok")), Err(Error::Offer { .. })));
-        let none = answer(r#"<app appid="ours" status="ok"/>"#);
-        assert!(matches!(none, Err(Error::UpdateCheckMissing { .. })));
-    }
-}
+mod tests;
