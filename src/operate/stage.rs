@@ -16,10 +16,12 @@ use crate::contract::chain;
 use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
-use crate::trident::{Error, Image, Retry, Served};
+use crate::trident::{Error, Image, Served};
 
 /// How long the end of a stage waits for an event that is just being delivered.
 const LAST_WORD: Duration = Duration::from_secs(2);
+/// For a daemon that died to come back.
+const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     means: &Means,
@@ -102,17 +104,15 @@ fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
 
 /// A daemon that died under the call is asked again within the same time: staging again starts over.
 async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
-    let limit = means.config.stage_timeout;
-    let begun = Instant::now();
-    let mut left = limit;
+    let (begun, limit) = (Instant::now(), means.config.stage_timeout);
     loop {
+        let left = limit.saturating_sub(begun.elapsed());
         match means.trident.stage(image, left).await {
             Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
-                if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
+                if begun.elapsed() + PAUSE < limit =>
             {
                 warn!("the stage call broke off, calling again: {}", chain(&error));
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                left = limit.saturating_sub(begun.elapsed());
+                tokio::time::sleep(PAUSE).await;
             }
             served => return served,
         }

@@ -5,11 +5,9 @@ use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -18,71 +16,28 @@ use trident_acl_agent::omaha::{
     Settings,
 };
 
-/// Names the directory of a test's own process.
-const CHILD: &str = "OMAHA_DOOR_TEST_DIRECTORY";
-/// Names a port that was free when the test began.
-pub(crate) const PORT: &str = "OMAHA_DOOR_TEST_PORT";
+use trident_lab::own_process::CA;
+pub(crate) use trident_lab::own_process::PORT;
+
 /// Long enough for a busy machine; no test waits for it unless it fails.
 pub(crate) const AMPLE: Duration = Duration::from_secs(60);
 /// Waited out by the tests of deadlines.
 pub(crate) const SHORT: Duration = Duration::from_millis(500);
 
-/// Makes a body a test, in a process of its own, with these variables set: `DIRECTORY` and `PORT` in their
-/// values stand for the test's own.
+/// Makes a body a test: see [`trident_lab::own_process`].
 macro_rules! lab_test {
     ($name:ident, $body:expr) => {
         lab_test!($name, [], $body);
     };
     ($name:ident, $variables:expr, $body:expr) => {
-        #[test]
-        fn $name() {
-            let test = concat!(module_path!(), "::", stringify!($name));
-            crate::harness::in_own_process(test, &$variables, $body);
-        }
+        trident_lab::own_process!($name, $variables, async |directory| {
+            crate::harness::run($body, directory).await;
+        });
     };
 }
 
-/// What the process says in any way, to the last record of any library, must hold no secret.
-pub(crate) fn in_own_process<F: Future<Output = ()>>(
-    test: &str,
-    variables: &[(&str, &str)],
-    body: impl FnOnce(Lab) -> F,
-) {
-    if let Some(directory) = std::env::var_os(CHILD) {
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).init();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        return runtime
-            .expect("a runtime")
-            .block_on(async { body(Lab::new(directory.into())).await });
-    }
-    let directory = TempDir::new().expect("a directory");
-    let output = child(test, directory.path(), variables).output().expect("the test runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
-    assert!(!text.contains("SECRET") && !errors.contains("SECRET"), "{text}\n{errors}");
-}
-
-fn child(test: &str, directory: &Path, variables: &[(&str, &str)]) -> Command {
-    let (_crate, test) = test.split_once("::").expect("a path");
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args([test, "--exact", "--nocapture"]).env(CHILD, directory);
-    for proxy in ["https_proxy", "http_proxy", "all_proxy", "no_proxy"] {
-        command.env_remove(proxy).env_remove(proxy.to_uppercase());
-    }
-    command.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", directory.join("ca.pem"));
-    let port = free_port();
-    command.env(PORT, &port);
-    for (name, value) in variables {
-        let value = value.replace("DIRECTORY", &directory.display().to_string());
-        command.env(name, value.replace("PORT", &port));
-    }
-    command
-}
-
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port().to_string()
+pub(crate) async fn run(body: impl AsyncFnOnce(Lab), directory: PathBuf) {
+    body(Lab::new(directory)).await;
 }
 
 /// What the server does with one request.
@@ -145,7 +100,7 @@ impl Lab {
     }
 
     pub(crate) fn trust(&self, bundle: &str) {
-        write(&self.directory.join("ca.pem"), bundle.as_bytes());
+        write(&self.directory.join(CA), bundle.as_bytes());
     }
 
     pub(crate) fn say(&self, says: impl IntoIterator<Item = Say>) -> &Lab {

@@ -91,12 +91,13 @@ impl Fault {
 pub struct Rule {
     pub(crate) fault: Fault,
     verb: Option<Verb>,
+    spared: u32,
     remaining: Option<u32>,
 }
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
-        Self { fault, verb: None, remaining: None }
+        Self { fault, verb: None, spared: 0, remaining: None }
     }
 }
 
@@ -104,6 +105,12 @@ impl Rule {
     /// Only for requests of this verb.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
+        self
+    }
+
+    /// Not the first so many.
+    pub fn after(mut self, count: u32) -> Self {
+        self.spared = count;
         self
     }
 
@@ -145,7 +152,13 @@ impl Plan {
     fn strike(&self, fits: impl Fn(&Rule) -> bool) -> Option<Fault> {
         let mut rules = self.0.lock().expect("no panic under lock");
         rules.retain(|rule| rule.remaining != Some(0));
-        let rule = rules.iter_mut().find(|rule| fits(rule))?;
+        let strikes = |rule: &mut Rule| {
+            let spared = rule.spared > 0;
+            rule.spared = rule.spared.saturating_sub(1);
+            !spared
+        };
+        let rule =
+            rules.iter_mut().find_map(|rule| (fits(rule) && strikes(rule)).then_some(rule))?;
         rule.remaining = rule.remaining.map(|n| n - 1);
         Some(rule.fault.clone())
     }

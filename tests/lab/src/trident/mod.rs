@@ -152,6 +152,11 @@ impl Tridentd {
         self.shared().lock().scripts.entry(method).or_default().push_back(script);
     }
 
+    /// Forgets the scripts of calls that did not come.
+    pub fn forget_scripts(&self) {
+        self.shared().lock().scripts.clear();
+    }
+
     /// Scripts the next call to wait at a gate.
     pub fn hold(&self, method: Method, mut script: Script) -> Gate {
         let latch = Latch::new();
