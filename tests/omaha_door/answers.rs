@@ -94,7 +94,7 @@ lab_test!(an_event_counts_as_delivered_only_when_the_app_status_is_ok, async |la
 lab_test!(a_probe_is_a_bare_app, async |lab| {
     let (app, client) = (lab.app().await, lab.client_with_cookies());
     write(&lab.jar_path(), b"kept=1\n");
-    lab.say([http("200 OK", "set-cookie: new=2\r\n", &reply("ok", "")), ok(&reply("error-x", ""))]);
+    lab.say([http("200 OK", "set-cookie: new=2\r\n", reply("ok", "")), ok(&reply("error-x", ""))]);
     client.probe(&app, "1.0.0").await.expect("known");
     let error = client.probe(&app, "1.0.0").await.expect_err("not known");
     assert!(matches!(&error, Error::AppRefused { status, .. } if status == "error-x"), "{error:?}");

@@ -235,5 +235,5 @@ pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(SOON, look).await.unwrap_or_else(|_elapsed| panic!("never: {what}"));
+    assert!(tokio::time::timeout(SOON, look).await.is_ok(), "never: {what}");
 }
