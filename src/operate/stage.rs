@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::OperateError;
+use super::again;
 use super::answer::answer;
 use super::means::Means;
 use super::offer;
@@ -16,12 +17,10 @@ use crate::contract::chain;
 use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
-use crate::trident::{Error, Image, Served};
+use crate::trident::Image;
 
 /// How long the end of a stage waits for an event that is just being delivered.
 const LAST_WORD: Duration = Duration::from_secs(2);
-/// For a daemon that died to come back.
-const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     means: &Means,
@@ -50,7 +49,10 @@ async fn stage(
 ) -> Result<Code, OperateError> {
     means.store.update(|state| accept(state, operation, update, &offer))?;
     let image = Image { url: offer.url.clone(), sha384: offer.sha384.clone() };
-    let served = while_delivering(means, call(means, &image)).await;
+    let call = again::within(means.config.stage_timeout, async |left| {
+        means.trident.stage(&image, left).await
+    });
+    let served = while_delivering(means, call).await;
     let verdict = after_stage(&answer(&served), &update.target_version);
     let staged = verdict.code == Code::Success;
     ended(means, operation, verdict, |state| {
@@ -99,23 +101,6 @@ fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
             &operation.from_version,
             EventKind::Failed,
         );
-    }
-}
-
-/// A daemon that died under the call is asked again within the same time: staging again starts over.
-async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
-    let (begun, limit) = (Instant::now(), means.config.stage_timeout);
-    loop {
-        let left = limit.saturating_sub(begun.elapsed());
-        match means.trident.stage(image, left).await {
-            Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
-                if begun.elapsed() + PAUSE < limit =>
-            {
-                warn!("the stage call broke off, calling again: {}", chain(&error));
-                tokio::time::sleep(PAUSE).await;
-            }
-            served => return served,
-        }
     }
 }
 

@@ -1,97 +1,153 @@
 //! The daemon's log records, passed on at their own level under the target `tridentd`.
 //!
-//! There can be tens of thousands in a call. journald takes 10,000 of a unit in 30 s and drops what comes after,
-//! whoever says it: so a flood is cut here, before it could drown our own words.
+//! Not all of a flood: journald drops what a unit says beyond its limit (by default 10,000 records in 30 s),
+//! and would drop the operation's own last words with the rest.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::redact;
 use super::wire::v1::{Log, LogLevel};
 
-const WINDOW: Duration = Duration::from_secs(30);
-/// Records passed on in one window. Two of ours can fall into one of journald's.
-const MOST: u32 = 4000;
-/// Beside these, for what matters most.
-const MOST_URGENT: u32 = 500;
-
-/// A level is static for `tracing`, so each needs an event of its own; the fields stand here once.
-macro_rules! emit {
-    ($self:ident, $level:ident, $log:expr) => {{
-        if tracing::enabled!(target: "tridentd", tracing::Level::$level)
-            && $self.has_room(tracing::Level::$level)
-        {
-            let (file, line) = place($log);
-            tracing::event!(
-                target: "tridentd",
-                tracing::Level::$level,
-                message = redact::text(&$log.message),
-                trident_target = redact::text(&$log.target),
-                trident_module = redact::text(&$log.module),
-                trident_file = file,
-                trident_line = line,
-            );
-        }
-    }};
-}
+/// So many at once …
+const BURST: u32 = 2000;
+/// … and then one in each of these.
+const REFILL: Duration = Duration::from_millis(20);
 
 /// Passes the records of one call on.
 #[derive(Debug)]
-pub(super) struct Records {
-    window: Instant,
-    passed: u32,
-    kept_back: u64,
+pub(super) struct Relay {
+    /// Errors and warnings are not crowded out by the rest.
+    grave: Budget,
+    plain: Budget,
+    left_out: u64,
 }
 
-impl Records {
-    pub(super) fn new() -> Records {
-        Records { window: Instant::now(), passed: 0, kept_back: 0 }
+/// A level is static for `tracing`, so each needs an event of its own; the fields stand here once.
+macro_rules! emit {
+    ($level:ident, $log:expr) => {{
+        let (file, line) = place($log);
+        tracing::event!(
+            target: "tridentd",
+            tracing::Level::$level,
+            message = redact::text(&$log.message),
+            trident_target = redact::text(&$log.target),
+            trident_module = redact::text(&$log.module),
+            trident_file = file,
+            trident_line = line,
+        );
+    }};
+}
+
+/// Whether anybody wants records of this level.
+macro_rules! is_wanted {
+    ($level:ident) => {
+        tracing::enabled!(target: "tridentd", tracing::Level::$level)
+    };
+}
+
+impl Relay {
+    pub(super) fn new() -> Self {
+        Self { grave: Budget::new(), plain: Budget::new(), left_out: 0 }
     }
 
-    /// Passes one record on; a level that we do not know counts as INFO.
-    pub(super) fn forward(&mut self, log: &Log) {
-        match log.level() {
-            LogLevel::Error => emit!(self, ERROR, log),
-            LogLevel::Warn => emit!(self, WARN, log),
-            LogLevel::Info | LogLevel::Unspecified => emit!(self, INFO, log),
-            LogLevel::Debug => emit!(self, DEBUG, log),
-            LogLevel::Trace => emit!(self, TRACE, log),
+    /// Passes one record on, or counts it.
+    pub(super) fn pass(&mut self, log: &Log) {
+        if !is_wanted(log.level()) {
+            return;
         }
-    }
-
-    fn has_room(&mut self, level: tracing::Level) -> bool {
-        if self.window.elapsed() >= WINDOW {
-            self.say_kept_back();
-            *self = Records::new();
-        }
-        let most = if level <= tracing::Level::WARN { MOST + MOST_URGENT } else { MOST };
-        let room = self.passed < most;
-        match room {
-            true => self.passed = self.passed.saturating_add(1),
-            false => self.kept_back = self.kept_back.saturating_add(1),
-        }
-        room
-    }
-
-    fn say_kept_back(&mut self) {
-        let count = std::mem::take(&mut self.kept_back);
-        if count > 0 {
-            tracing::warn!(
-                count,
-                "tridentd says too much: records were left out, see its own journal"
-            );
+        let grave = matches!(log.level(), LogLevel::Error | LogLevel::Warn);
+        let budget = if grave { &mut self.grave } else { &mut self.plain };
+        if budget.take() {
+            forward(log);
+        } else {
+            self.left_out += 1;
         }
     }
 }
 
-impl Drop for Records {
+/// However the call ends.
+impl Drop for Relay {
     fn drop(&mut self) {
-        self.say_kept_back();
+        if self.left_out > 0 {
+            warn!("left {} records of tridentd out: its own journal has them all", self.left_out);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Budget {
+    left: u32,
+    /// Up to when what came in is counted.
+    filled: Instant,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Self { left: BURST, filled: Instant::now() }
+    }
+
+    fn take(&mut self) -> bool {
+        if self.left == 0 {
+            self.fill();
+        }
+        let is_there = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_there
+    }
+
+    fn fill(&mut self) {
+        let parts = self.filled.elapsed().as_millis() / REFILL.as_millis();
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+        self.left = parts.min(BURST);
+        self.filled += REFILL.saturating_mul(parts);
+    }
+}
+
+fn is_wanted(level: LogLevel) -> bool {
+    match level {
+        LogLevel::Error => is_wanted!(ERROR),
+        LogLevel::Warn => is_wanted!(WARN),
+        LogLevel::Info | LogLevel::Unspecified => is_wanted!(INFO),
+        LogLevel::Debug => is_wanted!(DEBUG),
+        LogLevel::Trace => is_wanted!(TRACE),
+    }
+}
+
+/// A level that we do not know counts as INFO.
+fn forward(log: &Log) {
+    match log.level() {
+        LogLevel::Error => emit!(ERROR, log),
+        LogLevel::Warn => emit!(WARN, log),
+        LogLevel::Info | LogLevel::Unspecified => emit!(INFO, log),
+        LogLevel::Debug => emit!(DEBUG, log),
+        LogLevel::Trace => emit!(TRACE, log),
     }
 }
 
 fn place(log: &Log) -> (Option<String>, Option<u32>) {
     let location = log.location.as_ref();
     (location.map(|at| redact::text(&at.path)), location.map(|at| at.line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_cut_and_a_trickle_is_not() {
+        let mut budget = Budget::new();
+        let taken = (0..100_000).filter(|_| budget.take()).count();
+        assert_eq!(taken, BURST as usize, "a burst and no more");
+        for _ in 0..10_000 {
+            tokio::time::advance(REFILL).await;
+            assert!(budget.take(), "one in each interval");
+            assert!(!budget.take(), "and no second");
+        }
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let taken = (0..100_000).filter(|_| budget.take()).count();
+        assert_eq!(taken, BURST as usize, "an hour of silence buys one burst");
+    }
 }

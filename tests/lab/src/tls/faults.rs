@@ -91,6 +91,7 @@ impl Fault {
 pub struct Rule {
     pub(crate) fault: Fault,
     verb: Option<Verb>,
+    /// So many that fit go unharmed first.
     spared: u32,
     remaining: Option<u32>,
 }
@@ -108,15 +109,15 @@ impl Rule {
         self
     }
 
-    /// Not the first so many.
-    pub fn after(mut self, count: u32) -> Self {
-        self.spared = count;
-        self
-    }
-
     /// Only so many times, then the rule is gone.
     pub fn times(mut self, count: u32) -> Self {
         self.remaining = Some(count);
+        self
+    }
+
+    /// Only after so many that fit.
+    pub fn after(mut self, count: u32) -> Self {
+        self.spared = count;
         self
     }
 
@@ -152,13 +153,11 @@ impl Plan {
     fn strike(&self, fits: impl Fn(&Rule) -> bool) -> Option<Fault> {
         let mut rules = self.0.lock().expect("no panic under lock");
         rules.retain(|rule| rule.remaining != Some(0));
-        let strikes = |rule: &mut Rule| {
-            let spared = rule.spared > 0;
-            rule.spared = rule.spared.saturating_sub(1);
-            !spared
-        };
-        let rule =
-            rules.iter_mut().find_map(|rule| (fits(rule) && strikes(rule)).then_some(rule))?;
+        let rule = rules.iter_mut().find(|rule| fits(rule))?;
+        if let Some(left) = rule.spared.checked_sub(1) {
+            rule.spared = left;
+            return None;
+        }
         rule.remaining = rule.remaining.map(|n| n - 1);
         Some(rule.fault.clone())
     }
