@@ -86,16 +86,30 @@ fn commit(view: &View<'_>) -> Option<Publish> {
     })
 }
 
-/// The answer to the request that stands on the Node, where an annotation says something else. Not while
-/// an operation runs: then the annotation is that one's.
+/// What the Node should say and does not, though it did. Not while an operation runs: then the annotation is
+/// that one's.
 fn overwritten(view: &View<'_>) -> Option<Publish> {
     if view.state.operation.is_some() {
         return None;
     }
-    if let Some(done) = view.answered() {
-        return answer_overwritten(view, done);
-    }
-    refused_overwritten(view).or_else(|| outlived(view))
+    outlived(view).or_else(|| {
+        if is_anothers_word(view) {
+            return None;
+        }
+        match view.answered() {
+            Some(done) => answer_overwritten(view, done),
+            None => refused_overwritten(view),
+        }
+    })
+}
+
+/// The outcome of another operation than the one that is asked for now. It stands until its commit is done,
+/// and for a heartbeat at least: whoever reads from time to time is to find it, too.
+fn is_anothers_word(view: &View<'_>) -> bool {
+    let said = view.annotations.status.as_ref().map(|said| &said.operation_id);
+    let other = said.filter(|id| view.asked_id() != Some(*id) && view.state.find(id).is_some());
+    let pending = view.state.pending_commit.as_ref().map(|it| &it.request.operation_id);
+    other.is_some() && (other == pending || !view.has_stood)
 }
 
 fn refused_overwritten(view: &View<'_>) -> Option<Publish> {

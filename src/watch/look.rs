@@ -25,6 +25,7 @@ pub(super) struct Look {
     version: Option<String>,
     limits: Limits,
     heartbeat_due: bool,
+    has_stood: bool,
 }
 
 impl Look {
@@ -39,6 +40,7 @@ impl Look {
             version: self.version.as_deref(),
             limits: self.limits,
             heartbeat_due: self.heartbeat_due,
+            has_stood: self.has_stood,
             now: Utc::now(),
         })
     }
@@ -84,6 +86,7 @@ impl Watcher {
                 commit_overdue: COMMIT_OVERDUE,
             },
             heartbeat_due,
+            has_stood: self.will_have_stood().is_none(),
         })
     }
 
