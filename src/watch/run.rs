@@ -52,7 +52,7 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
 /// # Errors
 /// The `RuntimeDirectory=` cannot be written.
 pub(super) fn export_environment() -> Result<(), WatchError> {
-    let environment = exported(std::env::vars());
+    let environment = exported(std::env::vars_os());
     let text = serde_json::to_vec(&environment).unwrap_or_default();
     replace(EXPORT_PATH.as_ref(), &text)
         .map_err(|source| WatchError::Export { path: EXPORT_PATH, source })

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Lab, NODE, Request, schema};
+use super::{Lab, NODE, Request};
 use crate::kube::{Author, Changes};
+use crate::schema;
 
 pub const REQUEST: &str = "acl.microsoft.com/update-request";
 pub const STATUS: &str = "acl.microsoft.com/update-status";
