@@ -20,7 +20,7 @@ mod stage;
 use tracing::{Instrument, info, warn};
 
 use crate::config::Config;
-use crate::contract::{Code, Id, Operation, Work, chain, commit_span, request_span};
+use crate::contract::{Code, Id, Message, Operation, Work, chain, commit_span, request_span};
 use crate::decide::Verdict;
 use crate::host::Host;
 use crate::state::{InFlight, PendingCommit};
@@ -66,7 +66,8 @@ pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<End
 }
 
 async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
-    info!("running, start {}, from version {}", operation.starts, operation.from_version);
+    let from = Message::new(&operation.from_version);
+    info!("running, start {}, from version {from}", operation.starts);
     if let Err(unreadable) = means.host.version(&means.config.current_version)
         && operation.arming.is_none()
     {
