@@ -103,13 +103,14 @@ fn overwritten(view: &View<'_>) -> Option<Publish> {
     })
 }
 
-/// The outcome of another operation than the one that is asked for now. It stands until its commit is done,
-/// and for a heartbeat at least: whoever reads from time to time is to find it, too.
+/// What was asked for now was refused, and this is the outcome of the operation that it met. It stands until
+/// its commit is done, and for a heartbeat at least: whoever reads from time to time is to find it, too.
 fn is_anothers_word(view: &View<'_>) -> bool {
+    let refused = view.answered().is_none_or(|done| done.status.code == Code::InvalidRequest);
     let said = view.annotations.status.as_ref().map(|said| &said.operation_id);
     let other = said.filter(|id| view.asked_id() != Some(*id) && view.state.find(id).is_some());
     let pending = view.state.pending_commit.as_ref().map(|it| &it.request.operation_id);
-    other.is_some() && (other == pending || !view.has_stood)
+    refused && other.is_some() && (other == pending || !view.has_stood)
 }
 
 fn refused_overwritten(view: &View<'_>) -> Option<Publish> {

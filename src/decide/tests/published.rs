@@ -128,6 +128,11 @@ fn the_outcome_of_another_stands_for_a_heartbeat() {
     assert_quiet(&over.clone().says(failed.clone()).just_said());
     let plan = over.clone().says(failed).plan();
     assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
+    // Who asks again for what was done is answered at once.
+    let again = idle().asked(&stage(11)).done(ended(&stage(11), Code::Success), true);
+    let answer = ended(&finalize(12), Code::NotStaged);
+    let plan = again.done(answer.clone(), true).says(answer).just_said().plan();
+    assert_writes(&plan, Key::Status, &stage(11), Code::Success, &Mark::Nothing);
     // What nobody else is to read waits for nothing.
     let plan = over.clone().just_said().plan();
     assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
