@@ -52,6 +52,28 @@ fn each_setting_is_in_the_manual() -> Result<()> {
     Ok(())
 }
 
+/// Whatever is set, an administrator set it.
+#[test]
+fn no_shipped_unit_has_a_setting() -> Result<()> {
+    let mut directories = vec![root().join("units")];
+    let mut seen = 0;
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            seen += 1;
+            let text = std::fs::read_to_string(&path)?;
+            let sets = |line: &str| line.trim_start().starts_with("Environment");
+            ensure!(!text.lines().any(sets), "{}", path.display());
+        }
+    }
+    ensure!(seen > 8, "{seen} units");
+    Ok(())
+}
+
 #[test]
 fn each_message_id_is_described() -> Result<()> {
     let (manual, operations) = (manual()?, read(OPERATIONS)?);

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use trident_lab::schema::{self, Judgement};
 
+use super::parse::KNOWN;
 use super::*;
 use crate::contract::Problem;
 
@@ -36,8 +38,17 @@ fn without(mut base: Value, name: &str) -> String {
     base.to_string()
 }
 
-fn problem(text: &str) -> Problem {
-    Request::parse(text).unwrap_err().problem
+/// What the parser says, held to the schema: accepted by both, or refused by both, but for what a schema
+/// cannot say.
+fn problem(text: &str) -> Option<Problem> {
+    let problem = Request::parse(text).err().map(|broken| broken.problem);
+    let judgement = schema::judge(text);
+    assert_eq!(
+        problem.is_none(),
+        judgement == Judgement::Valid,
+        "{judgement:?} {problem:?}: {text:.300}"
+    );
+    problem
 }
 
 #[test]
@@ -51,70 +62,311 @@ fn good_requests_survive_the_state_file() {
     }
 }
 
+/// Unusual, and right by every rule: nothing of them is interpreted.
+#[test]
+fn what_keeps_every_rule_is_accepted_as_it_is() {
+    let texts = [
+        "$(reboot) `id` ${HOME} $$",
+        "%i %n %% %H",
+        "\\x2d \\n \\",
+        "'\"<>&;|",
+        "../../etc/passwd",
+        "\u{202e}txt",
+        " 1 ",
+        "\u{a0}1",
+        "\u{1f600}",
+        "--help",
+        "null",
+        "0.0.0",
+        &"x".repeat(256),
+        &"\u{1f600}".repeat(64),
+    ];
+    for name in ["targetVersion", "appId", "track"] {
+        for text in texts {
+            let asked = with(stage(), name, json!(text));
+            assert_eq!(problem(&asked), None, "{asked}");
+            let request = Request::parse(&asked).unwrap();
+            let update = request.work.update().unwrap();
+            let read = [&update.target_version, &update.app_id, &update.track];
+            assert!(read.contains(&&text.to_owned()), "{asked}");
+        }
+    }
+    let others = [
+        with(stage(), "server", json!("https://u:p@[::1]:8443/v1/update?x=y#z")),
+        with(stage(), "server", json!("HTTPS://nebraska.example.com")),
+        with(stage(), "operationId", json!("C9D6F0A2-3B41-4E8D-9F27-1A5B6C7D8E90")),
+        with(stage(), "nodeUpdateId", json!(Id::nil().to_string())),
+        with(rollback(), "server", json!("https://x")),
+        with(rollback(), "track", json!("t")),
+        format!(" \n\t{}\r\n", rollback()),
+        rollback().to_string().replace("operation\"", "\\u006fperation\""),
+    ];
+    for text in others {
+        assert_eq!(problem(&text), None, "{text}");
+    }
+}
+
+/// Each rule of the table in `docs/contract.md`, with what is said of it.
 #[test]
 fn each_rule_broken_in_turn_names_its_field() {
-    let cases = [
-        (with(stage(), "schemaVersion", json!("1.1")), Problem::SchemaVersion),
-        (with(stage(), "schemaVersion", json!(1.0)), Problem::NotAString("schemaVersion")),
-        (without(stage(), "nodeUpdateId"), Problem::Missing("nodeUpdateId")),
+    use Problem::{Control, Empty, Missing, NotAString, NotAUuid, TooLong};
+    let set = |name: &'static str, value: Value| with(stage(), name, value);
+    let update = ["targetVersion", "server", "appId", "track"];
+    let all = ["schemaVersion", "nodeUpdateId", "operationId", "operation"];
+    let mut cases = vec![
+        (set("schemaVersion", json!("1.1")), Problem::SchemaVersion),
+        (set("schemaVersion", json!("1")), Problem::SchemaVersion),
+        (set("schemaVersion", json!("")), Problem::SchemaVersion),
+        (set("operation", json!("commit")), Problem::Operation),
+        (set("operation", json!("Stage")), Problem::Operation),
+        (set("operation", json!("stage ")), Problem::Operation),
+        (set("operation", json!("")), Problem::Operation),
+        (set("force", json!(true)), Problem::Unknown("`force`".into())),
+        (set("Track", json!("x")), Problem::Unknown("`Track`".into())),
+        (set("", json!("x")), Problem::Unknown("(no word)".into())),
+        (set("https://u:p@h/?q", json!("x")), Problem::Unknown("(no word)".into())),
+        (set("\u{1b}[31m\n", json!("x")), Problem::Unknown("(no word)".into())),
         (
-            with(stage(), "operationId", json!("c9d6f0a23b414e8d9f271a5b6c7d8e90")),
-            Problem::NotAUuid("operationId"),
+            set(Box::leak("x".repeat(65).into_boxed_str()), json!("x")),
+            Problem::Unknown("(no word)".into()),
         ),
-        (with(stage(), "operationId", json!("../../etc/passwd")), Problem::NotAUuid("operationId")),
-        (with(stage(), "operation", json!("commit")), Problem::Operation),
-        (with(stage(), "targetVersion", json!("")), Problem::Empty("targetVersion")),
-        (with(stage(), "targetVersion", json!(null)), Problem::NotAString("targetVersion")),
-        (with(stage(), "targetVersion", json!("1\n2")), Problem::Control("targetVersion")),
-        (without(stage(), "server"), Problem::Missing("server")),
-        (with(stage(), "server", json!("http://nebraska.example.com/")), Problem::Server),
-        (with(stage(), "server", json!("https://")), Problem::Server),
-        (with(stage(), "server", json!("file:///etc/passwd")), Problem::Server),
-        (without(stage(), "appId"), Problem::Missing("appId")),
-        (with(stage(), "track", json!(" ")), Problem::Empty("track")),
-        (with(stage(), "track", json!("x".repeat(257))), Problem::TooLong("track", 256)),
-        (with(stage(), "force", json!(true)), Problem::Unknown("force".into())),
+        (set("server", json!("")), Problem::Server),
+        (set("server", json!(format!("https://h/{}", "x".repeat(2048)))), TooLong("server", 2048)),
         (with(rollback(), "targetVersion", json!("1")), Problem::RollbackTarget),
+        (with(rollback(), "targetVersion", json!("")), Problem::RollbackTarget),
+        (with(rollback(), "targetVersion", json!(null)), Problem::RollbackTarget),
         (with(rollback(), "server", json!("http://x")), Problem::Server),
+        (with(rollback(), "server", json!(null)), NotAString("server")),
+        (with(rollback(), "appId", json!(" ")), Empty("appId")),
+        (with(rollback(), "track", json!("a\tb")), Control("track")),
     ];
+    for name in update.into_iter().chain(all) {
+        cases.push((without(stage(), name), Missing(name)));
+        for other in [json!(null), json!(1.0), json!(true), json!([]), json!(["stage"]), json!({})]
+        {
+            cases.push((set(name, other), NotAString(name)));
+        }
+        let twice = stage().to_string().replacen('{', &format!("{{\"{name}\":\"x\","), 1);
+        cases.push((twice, Problem::Twice(name)));
+        let same = stage()[name].to_string();
+        let twice = stage().to_string().replacen('{', &format!("{{\"{name}\":{same},"), 1);
+        cases.push((twice, Problem::Twice(name)));
+    }
+    for name in ["targetVersion", "appId", "track"] {
+        for blank in ["", " ", "\t", "\u{a0}", "\u{feff}", "\u{2003} ", "\u{2028}"] {
+            cases.push((set(name, json!(blank)), Empty(name)));
+        }
+        for control in [
+            "1\n2",
+            "1\n",
+            "\r1",
+            "1\u{0}",
+            "\u{1b}[31m1",
+            "1\u{7f}",
+            "1\u{9b}31m",
+            "1\u{85}2",
+            "1\u{2028}2",
+            "1\u{2029}",
+        ] {
+            cases.push((set(name, json!(control)), Control(name)));
+        }
+        for long in ["x".repeat(257), "\u{e4}".repeat(129), "\u{1f600}".repeat(65)] {
+            cases.push((set(name, json!(long)), TooLong(name, 256)));
+        }
+    }
+    let no_uuids = [
+        "",
+        "1",
+        "c9d6f0a23b414e8d9f271a5b6c7d8e90",
+        "{c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90}",
+        "urn:uuid:c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90",
+        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e9",
+        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e900",
+        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e9g",
+        " c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90",
+        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90\n",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "ssh.service",
+        "*",
+        "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90.service",
+        "%i",
+        "\\x2d",
+        "$(reboot)",
+        "--help",
+        "\u{0}",
+    ];
+    for name in ["nodeUpdateId", "operationId"] {
+        for id in no_uuids {
+            cases.push((set(name, json!(id)), NotAUuid(name)));
+        }
+    }
+    let no_servers = [
+        "http://nebraska.example.com/",
+        "HTTP://x",
+        "file:///etc/passwd",
+        "oci://x",
+        "//x",
+        "x",
+        "https",
+        "https:",
+        "https:x",
+        "https:/x",
+        "https://",
+        "https:///x",
+        "https://?x",
+        "https://#x",
+        "https://@",
+        "https://u:p@",
+        "https://u:p@/x",
+        "https://:443",
+        "https://x:99999",
+        "https://[::1",
+        "https://a b",
+        " https://x",
+        "https://x\n",
+        "ht\ntps://x",
+        "https://x/\u{0}",
+        "javascript:x",
+        "https:\\\\x",
+    ];
+    for server in no_servers {
+        cases.push((set("server", json!(server)), Problem::Server));
+    }
     for (text, expected) in cases {
-        assert_eq!(problem(&text), expected, "{text}");
+        let broken = problem(&text);
+        assert_eq!(broken.as_ref(), Some(&expected), "{text:.300}");
+        let said = expected.to_string();
+        let named = KNOWN.iter().any(|name| said.contains(&format!("`{name}`")))
+            || said.contains("unknown field");
+        assert!(named && said.len() < 300 && !said.chars().any(char::is_control), "{said}");
+    }
+}
+
+/// What is no object at all: nothing of it can be read.
+#[test]
+fn what_is_no_object_names_nothing() {
+    let junk = "\u{fffd}{\"operationId\":".repeat(256 * 1024 / 20);
+    let whole = stage().to_string();
+    let texts = [
+        "",
+        " ",
+        "null",
+        "true",
+        "1",
+        "-0.0e9",
+        "\"stage\"",
+        "[]",
+        "[{}]",
+        "{",
+        "{]",
+        "{}{}",
+        "{},",
+        "nul",
+        "{\"operation\":\"stage\"",
+        "{'operation':'stage'}",
+        "{operation:1}",
+        "// x\n{}",
+        "\u{feff}{}",
+        "{\"a\":NaN}",
+        "{\"a\":\"\\ud800\"}",
+        "{\"\\udc00\":1}",
+        "{\"a\":\"\\ud800\\ud800\"}",
+        "{\"a\":\"\n\"}",
+        "{\"a\":\"\\u00\"}",
+        "\0",
+        &whole[1..],
+        &whole[..whole.len() - 1],
+        &(whole.clone() + "x"),
+        &junk,
+        &"[".repeat(10_000),
+        &"{\"a\":".repeat(10_000),
+        &"9".repeat(300_000),
+        &whole.replace("stage", "\\ud83d"),
+    ];
+    for text in texts {
+        let broken = Request::parse(text).unwrap_err();
+        assert!(
+            matches!(broken.problem, Problem::NotAnObject(_)),
+            "{text:.80}: {:?}",
+            broken.problem
+        );
+        assert_eq!((&broken.node_update_id, &broken.operation_id), (&Id::nil(), &Id::nil()));
+        assert_eq!(broken.operation, Operation::Stage);
+        assert_eq!(problem(text), Some(broken.problem.clone()));
+        let said = broken.problem.to_string();
+        assert!(said.len() < 100 && said.contains("line "), "{said}");
+    }
+}
+
+/// However large or deep a value is, the rest is read.
+#[test]
+fn junk_in_a_field_hides_no_other() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let objects = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+    let wide = format!("[{}1]", "1,".repeat(128 * 1024));
+    let long = format!("\"{}\"", "x".repeat(256 * 1024));
+    for junk in [deep, objects, wide, long] {
+        let text = stage().to_string().replacen('{', &format!("{{\"junk\":{junk},"), 1);
+        let broken = Request::parse(&text).unwrap_err();
+        assert_eq!(broken.problem, Problem::Unknown("`junk`".into()));
+        assert_eq!(broken.operation_id.to_string(), "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90");
+        let text = stage().to_string().replace("\"202606.29.0\"", &junk);
+        let broken = Request::parse(&text).unwrap_err();
+        assert_eq!(broken.node_update_id.to_string(), "550e8400-e29b-41d4-a716-446655440000");
     }
 }
 
 #[test]
-fn a_key_twice_is_refused_and_its_id_is_not_guessed() {
-    let text = rollback().to_string().replacen(
-        '{',
-        "{\"operationId\":\"00000000-0000-0000-0000-000000000001\",",
-        1,
-    );
-    let broken = Request::parse(&text).unwrap_err();
-    assert_eq!(broken.problem, Problem::Twice("operationId"));
-    assert_eq!(broken.operation_id, Id::nil());
-    assert_eq!(broken.operation, Operation::Rollback);
-}
-
-#[test]
-fn what_can_be_read_of_a_broken_request_is_kept() {
-    let broken = Request::parse(&without(stage(), "server")).unwrap_err();
-    assert_eq!(broken.operation_id.to_string(), "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90");
-    let nothing = Request::parse("[]").unwrap_err();
-    assert_eq!((nothing.operation_id, nothing.operation), (Id::nil(), Operation::Stage));
-}
-
-#[test]
-fn credentials_are_not_repeated() {
-    for server in ["http://user:secret@host/p?token=secret", "https://user:secret@"] {
-        let broken = Request::parse(&with(stage(), "server", json!(server))).unwrap_err();
-        assert!(!broken.problem.to_string().contains("secret"));
+fn of_a_broken_request_what_can_be_read_is_used() {
+    const NODE: &str = "550e8400-e29b-41d4-a716-446655440000";
+    const STEP: &str = "c9d6f0a2-3b41-4e8d-9f27-1a5b6c7d8e90";
+    const NIL: &str = "00000000-0000-0000-0000-000000000000";
+    let broken = || serde_json::from_str::<Value>(&with(rollback(), "typo", json!(1))).unwrap();
+    let twice = |field: &str| broken().to_string().replacen('{', &format!("{{{field},"), 1);
+    let upper = STEP.to_uppercase();
+    let cases = [
+        (broken().to_string(), (NODE, STEP, Operation::Rollback)),
+        (without(broken(), "schemaVersion"), (NODE, STEP, Operation::Rollback)),
+        (without(broken(), "nodeUpdateId"), (NIL, STEP, Operation::Rollback)),
+        (without(broken(), "operationId"), (NODE, NIL, Operation::Rollback)),
+        (without(broken(), "operation"), (NODE, STEP, Operation::Stage)),
+        (with(broken(), "operation", json!("reboot")), (NODE, STEP, Operation::Stage)),
+        (with(broken(), "operation", json!(1)), (NODE, STEP, Operation::Stage)),
+        (with(broken(), "operation", json!("finalize")), (NODE, STEP, Operation::Finalize)),
+        (with(broken(), "operationId", json!([STEP])), (NODE, NIL, Operation::Rollback)),
+        (with(broken(), "operationId", json!("../x")), (NODE, NIL, Operation::Rollback)),
+        (with(broken(), "nodeUpdateId", json!(null)), (NIL, STEP, Operation::Rollback)),
+        (with(broken(), "operationId", json!(upper)), (NODE, &upper, Operation::Rollback)),
+        (twice(r#""operationId":"x""#), (NODE, NIL, Operation::Rollback)),
+        (twice(r#""operation":"stage""#), (NODE, STEP, Operation::Stage)),
+        ("{}".to_owned(), (NIL, NIL, Operation::Stage)),
+    ];
+    for (text, (node, step, operation)) in cases {
+        let broken = Request::parse(&text).unwrap_err();
+        let read = (broken.node_update_id.to_string(), broken.operation_id.to_string());
+        assert_eq!(read, (node.to_owned(), step.to_owned()), "{text}");
+        assert_eq!(broken.operation, operation, "{text}");
     }
 }
 
 #[test]
-fn deep_nesting_is_an_error() {
-    let deep = format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
-    assert!(matches!(problem(&deep), Problem::NotAnObject(_)));
+fn credentials_and_queries_are_not_repeated() {
+    let urls = [
+        "http://user:secret@host/p?token=secret#secret",
+        "https://user:secret@",
+        "https://user:secret@host:99999/?secret",
+        "https://host/secret?secret\n",
+        "secret",
+    ];
+    for url in urls {
+        for name in ["server", "operationId", "operation", "schemaVersion", url] {
+            let text = with(stage(), name, json!(url));
+            let said = Request::parse(&text).unwrap_err().problem.to_string();
+            let word = said.contains("unknown field `secret`");
+            assert!(word || !said.contains("secret"), "{text}: {said}");
+        }
+    }
 }
 
 #[test]
@@ -143,7 +395,7 @@ fn a_server_that_grows_when_it_is_escaped_is_too_long() {
     let server = format!("https://h/{}", "\u{e9}".repeat(1000));
     assert!(server.len() < 2048);
     let text = with(stage(), "server", json!(server));
-    assert_eq!(problem(&text), Problem::TooLong("server", 2048));
+    assert_eq!(problem(&text), Some(Problem::TooLong("server", 2048)));
 }
 
 proptest! {
