@@ -190,9 +190,7 @@ fn check_journal(lab: &Lab) -> Result<()> {
     for (name, value) in &fields {
         let text = String::from_utf8_lossy(value);
         let ours = name.starts_with('_') || FIELDS.contains(&name.as_str());
-        if !ours {
-            eprintln!("XX {name}");
-        }
+        ensure!(ours, "a forged field {name}");
         ensure!(
             name != "PRIORITY" || ["3", "4", "6"].contains(&text.as_ref()),
             "a forged priority"

@@ -88,7 +88,7 @@ impl World {
         let last = in_progress.map(|status| status.last_updated_utc.second()).max();
         last.is_none_or(|last| {
             let ago = self.now().second() - last;
-            ago < 0 || ago >= HEARTBEAT
+            !(0..HEARTBEAT).contains(&ago)
         })
     }
 
