@@ -44,7 +44,7 @@ pub enum CheckError {
 /// [`CheckError`].
 pub async fn kubernetes(config: &Config, host: &Host) -> Result<String, CheckError> {
     let name = node_name(&config.kubernetes.node_name, &host.hostname())?;
-    let api = NodeApi::new(&config.kubernetes, &name, host.product_uuid()).await?;
+    let api = NodeApi::new(config, &name, host.product_uuid())?;
     match api.get().await? {
         Seen::Node(_) => Ok(format!("kubernetes: Node {name} can be read")),
         Seen::Unknown | Seen::Gone => Err(CheckError::NodeGone(name)),

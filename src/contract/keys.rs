@@ -29,7 +29,8 @@ impl Keys {
     }
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
+/// What Kubernetes calls a DNS subdomain: a prefix of annotations, or the name of a Node.
+pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 

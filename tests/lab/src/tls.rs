@@ -44,6 +44,13 @@ impl Credential {
         format!("{}{}", self.cert_pem, self.key_pem)
     }
 
+    /// The certificate's serial number, in hexadecimal.
+    pub fn serial(&self) -> String {
+        let chain = self.chain();
+        let (_, cert) = x509_parser::parse_x509_certificate(&chain[0]).expect("our own parses");
+        cert.raw_serial_as_string()
+    }
+
     pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(self.cert_pem.as_bytes())
             .map(|cert| cert.expect("our own PEM parses"))

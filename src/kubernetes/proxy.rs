@@ -1,0 +1,133 @@
+//! Which proxy leads to the API server. kube holds `NO_PROXY` against the proxy's own address, so that is
+//! decided here.
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
+use thiserror::Error;
+use url::Url;
+
+/// A proxy that cannot be used; never says its address, which may hold a password.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ProxyError {
+    #[error("the proxy's address is no URL")]
+    NoUrl,
+    #[error("the proxy must be an http:// one, not {scheme}://")]
+    Scheme { scheme: String },
+}
+
+/// The one that the kubeconfig names, else the one of the environment unless that excludes the server.
+///
+/// # Errors
+/// [`ProxyError`].
+pub(super) fn proxy(named: Option<&str>, server: &Uri) -> Result<Option<Uri>, ProxyError> {
+    choose(named, server, |name| std::env::var(name).ok())
+}
+
+fn choose(
+    named: Option<&str>,
+    server: &Uri,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Uri>, ProxyError> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return parse(named).map(Some);
+    }
+    let either = |upper: &str| {
+        [upper.to_owned(), upper.to_lowercase()]
+            .iter()
+            .find_map(|name| variable(name).filter(|value| !value.trim().is_empty()))
+    };
+    let own = if server.scheme_str() == Some("http") { "HTTP_PROXY" } else { "HTTPS_PROXY" };
+    let Some(proxy) = either(own).or_else(|| either("ALL_PROXY")) else {
+        return Ok(None);
+    };
+    if is_excluded(server, either("NO_PROXY")) { Ok(None) } else { parse(&proxy).map(Some) }
+}
+
+fn is_excluded(server: &Uri, no_proxy: Option<String>) -> bool {
+    let any = "http://any.invalid";
+    let matcher = Matcher::builder().all(any).no(no_proxy.unwrap_or_default()).build();
+    matcher.intercept(server).is_none()
+}
+
+fn parse(text: &str) -> Result<Uri, ProxyError> {
+    let text = text.trim();
+    let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    // The one knows what a port is, the other is what is needed.
+    let url = Url::parse(&text).map_err(|_quoting| ProxyError::NoUrl)?;
+    match url.scheme() {
+        "http" => url.as_str().parse().map_err(|_quoting| ProxyError::NoUrl),
+        scheme => Err(ProxyError::Scheme { scheme: scheme.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: &str = "http://u:s3cret@proxy.test:3128";
+
+    fn chosen(
+        named: Option<&str>,
+        server: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Option<String>, ProxyError> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(set, _)| *set == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let server = server.parse().expect("a server");
+        choose(named, &server, variable).map(|uri| uri.map(|uri| uri.to_string()))
+    }
+
+    #[test]
+    fn the_proxy_of_the_environment_unless_it_excludes_the_server() {
+        let api = "https://api.test:6443";
+        let cases: [(&str, &str, &[(&str, &str)], bool); 17] = [
+            ("nothing is set", api, &[], false),
+            ("empty is unset", api, &[("HTTPS_PROXY", ""), ("https_proxy", " ")], false),
+            ("upper case", api, &[("HTTPS_PROXY", P)], true),
+            ("lower case", api, &[("https_proxy", P)], true),
+            ("for all", api, &[("all_proxy", P)], true),
+            ("of another scheme", api, &[("HTTP_PROXY", P)], false),
+            ("of plain HTTP", "http://api.test", &[("HTTP_PROXY", P)], true),
+            ("the host", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test")], false),
+            ("lower case too", api, &[("HTTPS_PROXY", P), ("no_proxy", "api.test")], false),
+            ("a domain", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "x, .test")], false),
+            ("a star", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "*")], false),
+            ("another", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "b.test")], true),
+            ("the proxy itself", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "proxy.test")], true),
+            ("empty parts", api, &[("HTTPS_PROXY", P), ("NO_PROXY", ",,api.test,")], false),
+            ("an address", "https://10.0.0.1", &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.1")], false),
+            ("a network", "https://10.1.0.1", &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.0/8")], false),
+            ("IPv6", "https://[fd00::1]:6443", &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::/8")], false),
+        ];
+        for (name, server, variables, expected) in cases {
+            let used = chosen(None, server, variables).expect(name);
+            assert_eq!(used.is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kubeconfig_names_one_for_this_server() {
+        let variables = [("HTTPS_PROXY", P), ("NO_PROXY", "*")];
+        let used = chosen(Some("http://named.test:1"), "https://api.test", &variables);
+        assert_eq!(used, Ok(Some("http://named.test:1/".to_owned())));
+        assert_eq!(chosen(Some(""), "https://api.test", &variables), Ok(None));
+    }
+
+    #[test]
+    fn one_that_cannot_be_used_is_refused_without_its_password() {
+        let cases = [
+            ("u:s3cret@proxy.test:3128", Ok(())),
+            ("socks5://u:s3cret@p", Err("the proxy must be an http:// one, not socks5://")),
+            ("https://u:s3cret@p", Err("the proxy must be an http:// one, not https://")),
+            ("http://u:s3cret@p:port/", Err("the proxy's address is no URL")),
+            ("http://", Err("the proxy's address is no URL")),
+        ];
+        for (proxy, expected) in cases {
+            let used = chosen(None, "https://api.test", &[("HTTPS_PROXY", proxy)]);
+            let used = used.map(drop).map_err(|error| error.to_string());
+            assert_eq!(used, expected.map_err(str::to_owned), "{proxy}");
+        }
+    }
+}
