@@ -88,7 +88,9 @@ impl Access {
     /// Says what a person should know about this way.
     pub(super) fn warn(&self) {
         if self.config.accept_invalid_certs {
-            warn!("the kubeconfig says insecure-skip-tls-verify: anybody may pose as the API server");
+            warn!(
+                "the kubeconfig says insecure-skip-tls-verify: anybody may pose as the API server"
+            );
         }
     }
 }

@@ -155,6 +155,11 @@ impl KubeError {
         self.is_about(About::OtherNode)
     }
 
+    /// The other side is not whom we trust, or does not trust us.
+    pub fn is_tls(&self) -> bool {
+        comes_of_tls(self)
+    }
+
     /// The Node's annotations are full, or a policy does not like what we wrote.
     pub fn is_too_large(&self) -> bool {
         !self.is_other_node()
@@ -172,4 +177,12 @@ fn cause(error: kube::Error) -> Cause {
         kube::Error::Service(source) => source,
         other => Box::new(other),
     }
+}
+
+/// An `io::Error` does not count what it holds among its causes.
+fn comes_of_tls(error: &(dyn StdError + 'static)) -> bool {
+    let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>()
+        || held.is_some_and(|held| comes_of_tls(held))
+        || error.source().is_some_and(comes_of_tls)
 }

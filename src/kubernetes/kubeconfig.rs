@@ -98,7 +98,8 @@ current-context: only
         for text in [TEXT.to_owned(), format!("{TEXT}{second}"), String::new()] {
             #[expect(clippy::disallowed_methods, reason = "a test's own file")]
             std::fs::write(&path, text)?;
-            let (ours, kubes) = (read(&path, &mut DefaultHasher::new())?, Kubeconfig::read_from(&path)?);
+            let (ours, kubes) =
+                (read(&path, &mut DefaultHasher::new())?, Kubeconfig::read_from(&path)?);
             assert_eq!(serde_json::to_value(&ours)?, serde_json::to_value(&kubes)?);
         }
         Ok(())

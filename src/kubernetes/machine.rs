@@ -28,7 +28,10 @@ enum Verdict {
     /// Holds the Node's.
     Other(String),
     /// Which of the two is known.
-    Undecided { machine_known: bool, node_known: bool },
+    Undecided {
+        machine_known: bool,
+        node_known: bool,
+    },
 }
 
 impl Machine {
@@ -56,10 +59,9 @@ impl Check {
         let verdict = match (&self.ours, theirs) {
             (Some(ours), Some(theirs)) if ours.eq_ignore_ascii_case(theirs) => Verdict::Same,
             (Some(_), Some(theirs)) => Verdict::Other(theirs.to_owned()),
-            (ours, theirs) => Verdict::Undecided {
-                machine_known: ours.is_some(),
-                node_known: theirs.is_some(),
-            },
+            (ours, theirs) => {
+                Verdict::Undecided { machine_known: ours.is_some(), node_known: theirs.is_some() }
+            }
         };
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if *said != verdict {

@@ -77,9 +77,8 @@ impl Object {
     pub(super) fn keep(self, keys: &Keys) -> Node {
         let Metadata { uid, resource_version, annotations, .. } = self.metadata;
         let mut annotations = annotations.unwrap_or_default();
-        annotations.retain(|key, _| {
-            [&keys.request, &keys.status, &keys.commit_status].contains(&key)
-        });
+        annotations
+            .retain(|key, _| [&keys.request, &keys.status, &keys.commit_status].contains(&key));
         Node { uid, resource_version, annotations }
     }
 }

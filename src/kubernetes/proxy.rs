@@ -40,13 +40,34 @@ fn choose(
     let Some(proxy) = either(own).or_else(|| either("ALL_PROXY")) else {
         return Ok(None);
     };
-    if is_excluded(server, either("NO_PROXY")) { Ok(None) } else { parse(&proxy).map(Some) }
+    if is_excluded(server, &either("NO_PROXY").unwrap_or_default()) {
+        Ok(None)
+    } else {
+        parse(&proxy).map(Some)
+    }
 }
 
-fn is_excluded(server: &Uri, no_proxy: Option<String>) -> bool {
+fn is_excluded(server: &Uri, no_proxy: &str) -> bool {
+    let parts: Vec<_> = no_proxy.split(',').filter_map(|part| for_port(part, server)).collect();
+    // The matcher knows hosts, domains, addresses and networks; a star is nothing to it where the server is
+    // an address.
     let any = "http://any.invalid";
-    let matcher = Matcher::builder().all(any).no(no_proxy.unwrap_or_default()).build();
-    matcher.intercept(server).is_none()
+    let matcher = Matcher::builder().all(any).no(parts.join(",")).build();
+    parts.contains(&"*") || matcher.intercept(server).is_none()
+}
+
+/// The part without its port, if that is the server's.
+fn for_port<'a>(part: &'a str, server: &Uri) -> Option<&'a str> {
+    let part = part.trim();
+    match part.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            let usual = if server.scheme_str() == Some("http") { 80 } else { 443 };
+            let asked = Some(server.port_u16().unwrap_or(usual));
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            (port.parse().ok() == asked).then_some(host)
+        }
+        _ => Some(part.trim_start_matches('[').trim_end_matches(']')),
+    }
 }
 
 fn parse(text: &str) -> Result<Uri, ProxyError> {
@@ -82,7 +103,7 @@ mod tests {
     #[test]
     fn the_proxy_of_the_environment_unless_it_excludes_the_server() {
         let api = "https://api.test:6443";
-        let cases: [(&str, &str, &[(&str, &str)], bool); 17] = [
+        let cases: [(&str, &str, &[(&str, &str)], bool); 23] = [
             ("nothing is set", api, &[], false),
             ("empty is unset", api, &[("HTTPS_PROXY", ""), ("https_proxy", " ")], false),
             ("upper case", api, &[("HTTPS_PROXY", P)], true),
@@ -97,9 +118,50 @@ mod tests {
             ("another", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "b.test")], true),
             ("the proxy itself", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "proxy.test")], true),
             ("empty parts", api, &[("HTTPS_PROXY", P), ("NO_PROXY", ",,api.test,")], false),
-            ("an address", "https://10.0.0.1", &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.1")], false),
-            ("a network", "https://10.1.0.1", &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.0/8")], false),
-            ("IPv6", "https://[fd00::1]:6443", &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::/8")], false),
+            (
+                "an address",
+                "https://10.0.0.1",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.1")],
+                false,
+            ),
+            (
+                "a network",
+                "https://10.1.0.1",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.0/8")],
+                false,
+            ),
+            (
+                "a star, an address",
+                "https://10.0.0.1",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "x,*")],
+                false,
+            ),
+            ("its port", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test:6443")], false),
+            (
+                "the usual port",
+                "https://api.test",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", ".test:443")],
+                false,
+            ),
+            ("another port", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test:443")], true),
+            (
+                "IPv6 alone",
+                "https://[fd00::1]:6443",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::1")],
+                false,
+            ),
+            (
+                "IPv6 with a port",
+                "https://[fd00::1]:6443",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "[fd00::1]:6443")],
+                false,
+            ),
+            (
+                "IPv6",
+                "https://[fd00::1]:6443",
+                &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::/8")],
+                false,
+            ),
         ];
         for (name, server, variables, expected) in cases {
             let used = chosen(None, server, variables).expect(name);

@@ -41,9 +41,7 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
         async move { follow_jobs(names::PREFIX, &jobs).await }
     });
     watcher.notifier.ready();
-    let gone = Gone::for_at_most(watcher.config.node_gone_max_wait);
-    let ended =
-        Loop { watcher, news, jobs, reconnect, gone, reread: next_reread() }.run().await;
+    let ended = Loop::new(watcher, news, jobs, reconnect).run().await;
     feeding.abort();
     listening.abort();
     ended
@@ -58,9 +56,9 @@ pub(super) fn export_environment() -> Result<(), WatchError> {
         .map_err(|source| WatchError::Export { path: EXPORT_PATH, source })
 }
 
-struct Loop {
-    watcher: Watcher,
-    news: watch::Receiver<News>,
+pub(super) struct Loop {
+    pub(super) watcher: Watcher,
+    pub(super) news: watch::Receiver<News>,
     jobs: Arc<Notify>,
     reconnect: Arc<Notify>,
     gone: Gone,
@@ -68,6 +66,16 @@ struct Loop {
 }
 
 impl Loop {
+    pub(super) fn new(
+        watcher: Watcher,
+        news: watch::Receiver<News>,
+        jobs: Arc<Notify>,
+        reconnect: Arc<Notify>,
+    ) -> Self {
+        let gone = Gone::for_at_most(watcher.config.node_gone_max_wait);
+        Self { watcher, news, jobs, reconnect, gone, reread: next_reread() }
+    }
+
     async fn run(mut self) -> Result<(), WatchError> {
         let mut stop =
             signal(SignalKind::terminate()).map_err(|source| WatchError::Signal { source })?;
@@ -91,9 +99,7 @@ impl Loop {
             self.gone.check(&self.watcher.node, is_current)?;
             let look = self.watcher.pass().await;
             self.watcher.announce(look.as_ref(), trouble.as_deref());
-            if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
-                self.reconnect.notify_one();
-            }
+            self.reconnect();
             let wake = self.wake(look.as_ref());
             // Nothing is lost by dropping an arm: each brings only the reason to look again.
             tokio::select! {
@@ -107,7 +113,14 @@ impl Loop {
         }
     }
 
-    fn take_news(&mut self) {
+    /// Credentials that were refused are read anew.
+    pub(super) fn reconnect(&self) {
+        if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
+            self.reconnect.notify_one();
+        }
+    }
+
+    pub(super) fn take_news(&mut self) {
         let news = self.news.borrow_and_update();
         if news.api.is_some() {
             self.watcher.api.clone_from(&news.api);

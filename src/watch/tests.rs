@@ -31,6 +31,8 @@ use crate::host::Host;
 const NODE: &str = "node-1";
 const REQUEST: &str = "acl.microsoft.com/update-request";
 const MINUTE: Duration = Duration::from_secs(60);
+/// What a packet takes at most, by the paused clock. Shorter ones cost more turns.
+const TICK: Duration = Duration::from_millis(500);
 /// Of the paused clock: nobody waits for it.
 const AMPLE: Duration = Duration::from_secs(3600);
 
@@ -45,15 +47,14 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Result<Self> {
-        Self::with_packets_of(Duration::from_millis(500))
-    }
-
-    /// What a packet takes at most, by the paused clock; shorter ones cost more turns.
-    fn with_packets_of(tick: Duration) -> Result<Self> {
         static RING: Once = Once::new();
         RING.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         // The paused clock jumps to the next timer while bytes are still under way: here is always a near one.
-        tokio::spawn(async move { loop { sleep(tick).await } });
+        tokio::spawn(async move {
+            loop {
+                sleep(TICK).await
+            }
+        });
         let pki = Pki::new();
         let api = KubeApi::new(&pki);
         api.add_node(NODE);
@@ -88,7 +89,8 @@ impl Cluster {
         ];
         let given = |name: &str| settings.iter().any(|(given, _)| *given == name);
         let all = here.iter().filter(|(name, _)| !given(name)).chain(settings);
-        let all = all.map(|(name, value)| (OsString::from(format!("{PREFIX}{name}")), value.into()));
+        let all =
+            all.map(|(name, value)| (OsString::from(format!("{PREFIX}{name}")), value.into()));
         Ok(Config::load(all)?.config)
     }
 

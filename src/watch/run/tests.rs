@@ -24,7 +24,11 @@ async fn a_node_gone_for_too_long_ends_it_and_a_return_begins_anew() {
         (
             "gone for as long as is allowed",
             Some(10 * MINUTE),
-            vec![(0, Seen::Gone, true, false), (9, Seen::Gone, true, false), (1, Seen::Gone, true, true)],
+            vec![
+                (0, Seen::Gone, true, false),
+                (9, Seen::Gone, true, false),
+                (1, Seen::Gone, true, true),
+            ],
         ),
         (
             "back in between",
@@ -40,18 +44,18 @@ async fn a_node_gone_for_too_long_ends_it_and_a_return_begins_anew() {
         (
             "nobody knows",
             Some(10 * MINUTE),
-            vec![(0, Seen::Gone, true, false), (99, Seen::Gone, false, false), (0, back(), true, false)],
+            vec![
+                (0, Seen::Gone, true, false),
+                (99, Seen::Gone, false, false),
+                (0, back(), true, false),
+            ],
         ),
         (
             "never seen",
             Some(10 * MINUTE),
             vec![(0, Seen::Unknown, false, false), (99, Seen::Unknown, false, false)],
         ),
-        (
-            "no limit",
-            None,
-            vec![(0, Seen::Gone, true, false), (99_999, Seen::Gone, true, false)],
-        ),
+        ("no limit", None, vec![(0, Seen::Gone, true, false), (99_999, Seen::Gone, true, false)]),
     ];
     for (name, limit, steps) in cases {
         let mut gone = Gone::for_at_most(limit);

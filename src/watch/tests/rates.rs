@@ -115,7 +115,15 @@ async fn of_the_first_read() -> Result<()> {
 /// It goes the way of the first read; one of each kind.
 #[tokio::test(start_paused = true)]
 async fn of_the_list() -> Result<()> {
-    let kinds = ["401", "403", "429 with Retry-After", "500", "no answer", "the body stops", "nothing in it"];
+    let kinds = [
+        "401",
+        "403",
+        "429 with Retry-After",
+        "500",
+        "no answer",
+        "the body stops",
+        "nothing in it",
+    ];
     for (name, fault, most) in faults().into_iter().filter(|(name, ..)| kinds.contains(name)) {
         outage(name, fault, Verb::List, most).await?;
     }

@@ -71,8 +71,13 @@ impl Default for Pki {
 impl Pki {
     /// A fresh CA.
     pub fn new() -> Self {
+        Self::named("trident-lab-ca")
+    }
+
+    /// A fresh CA of this name.
+    pub fn named(common_name: &str) -> Self {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "trident-lab-ca");
+        params.distinguished_name.push(DnType::CommonName, common_name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key can be generated");

@@ -59,9 +59,7 @@ impl Gate {
     pub(super) fn new(pki: &Pki) -> Self {
         let provider: Arc<CryptoProvider> = rustls::crypto::ring::default_provider().into();
         let roots = Arc::new(pki.roots());
-        let build = || {
-            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
-        };
+        let build = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
         let enough = "one trust anchor is enough";
         let verifier = build().allow_unauthenticated().build().expect(enough);
         let strict = build().build().expect(enough);
