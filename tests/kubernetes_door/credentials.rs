@@ -111,124 +111,82 @@ async fn every_form_that_leads_to_the_api_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn every_form_that_does_not_and_what_is_said() -> Result<()> {
+async fn logins_that_cannot_be_used() -> Result<()> {
     let cluster = Cluster::new()?;
-    let Forms { server, ca, login, token } = Forms::new(&cluster)?;
-    let here = format!("{server}, {ca}");
+    let Forms { server, ca, login, .. } = Forms::new(&cluster)?;
     let exec = "exec: { apiVersion: client.authentication.k8s.io/v1, command: touch, args: [ran] }";
-    let half = login.split(", ").next().unwrap_or_default().to_owned();
-    let strays = "client-certificate: cert.pem, client-key: stray.pem";
+    let half = login.split(", ").next().unwrap_or_default();
     let cases = [
-        ("exec", here.clone(), exec.into(), "logs in by an exec plugin, which is not supported"),
-        (
-            "provider",
-            here.clone(),
-            "auth-provider: { name: gcp, config: {} }".into(),
-            "logs in by an auth-provider",
-        ),
-        (
-            "password",
-            here.clone(),
-            "username: u, password: s3cret".into(),
-            "logs in by user name and password",
-        ),
-        ("half", here.clone(), half, "a client certificate without a key"),
-        ("a key of another", here.clone(), strays.into(), "cannot set up a client"),
-        (
-            "no key",
-            here.clone(),
-            "client-certificate: cert.pem, client-key: missing".into(),
-            "cannot read its client-key",
-        ),
-        ("no token", here.clone(), "tokenFile: missing".into(), "cannot read its tokenFile"),
-        (
-            "a token of two lines",
-            here.clone(),
-            "tokenFile: bad-token".into(),
-            "its token holds a character",
-        ),
-        (
-            "the same inline",
-            here.clone(),
-            "token: \"s3c\\nret\"".into(),
-            "its token holds a character",
-        ),
-        (
-            "a token that nobody knows",
-            here.clone(),
-            "token: s3cret-but-old".into(),
-            "401 Unauthorized",
-        ),
-        ("nobody", here.clone(), String::new(), "401 Unauthorized"),
-        (
-            "no CA",
-            format!("{server}, certificate-authority: missing"),
-            token.into(),
-            "cannot read its certificate-authority",
-        ),
-        (
-            "an empty CA",
-            format!("{server}, certificate-authority: token"),
-            token.into(),
-            "its certificate-authority holds no certificate",
-        ),
-        (
-            "a broken CA",
-            format!("{server}, certificate-authority: broken.pem"),
-            token.into(),
-            "its certificate-authority holds no certificate",
-        ),
-        (
-            "no base64",
-            format!("{server}, certificate-authority-data: '?'"),
-            token.into(),
-            "its certificate-authority is no base64",
-        ),
-        (
-            "another CA",
-            format!("{server}, certificate-authority: other.pem"),
-            token.into(),
-            "invalid peer certificate",
-        ),
-        ("the system's CAs", server.clone(), token.into(), "invalid peer certificate"),
-        (
-            "another name",
-            format!("{here}, tls-server-name: other.test"),
-            token.into(),
-            "not valid for name \"other.test\"",
-        ),
-        ("no server", ca.clone(), token.into(), "its cluster has no server"),
-        ("no URL", format!("server: 'api.test:6443', {ca}"), token.into(), "no http or https URL"),
-        (
-            "a proxy",
-            format!("{here}, proxy-url: 'socks5://u:s3cret@p.test'"),
-            token.into(),
-            "must be an http:// one, not socks5://",
-        ),
+        (exec, "logs in by an exec plugin, which is not supported"),
+        ("auth-provider: { name: gcp, config: {} }", "logs in by an auth-provider"),
+        ("username: u, password: s3cret", "logs in by user name and password"),
+        (half, "a client certificate without a key"),
+        ("client-key: key.pem", "or a key without a certificate"),
+        ("client-certificate: cert.pem, client-key: stray.pem", "cannot set up a client"),
+        ("client-certificate: cert.pem, client-key: missing", "cannot read its client-key"),
+        ("client-certificate: missing, client-key: key.pem", "cannot read its client-certificate"),
+        ("tokenFile: missing", "cannot read its tokenFile"),
+        ("tokenFile: bad-token", "its token holds a character"),
+        ("token: \"s3c\\nret\"", "its token holds a character"),
+        ("token: s3cret-but-old", "401 Unauthorized"),
+        ("", "401 Unauthorized"),
     ];
-    for (name, cluster_text, user, expected) in cases {
-        cluster.kubelet.configure(&text(&cluster_text, &user, "good"))?;
-        expect_refusal(&cluster, name, expected).await?;
-    }
-    for (context, expected) in [
-        ("no-cluster", "it has no cluster \"nowhere\""),
-        ("no-user", "it has no user \"nobody\""),
-        ("unknown", "it has no context \"unknown\""),
-        ("''", "it has no current-context"),
-        ("other", "Connection refused"),
-    ] {
-        cluster.kubelet.configure(&text(&here, token, context))?;
-        expect_refusal(&cluster, context, expected).await?;
-    }
-    for (name, text, expected) in [
-        ("empty", "", "it has no current-context"),
-        ("no YAML", "a: [s3cret", "cannot use the kubeconfig"),
-        ("another file", "- s3cret\n- b\n", "it is YAML, but no kubeconfig"),
-    ] {
-        cluster.kubelet.configure(text)?;
-        expect_refusal(&cluster, name, expected).await?;
+    for (user, expected) in cases {
+        cluster.kubelet.configure(&text(&format!("{server}, {ca}"), user, "good"))?;
+        expect_refusal(&cluster, user, expected).await?;
     }
     ensure!(!cluster.kubelet.path("ran").exists(), "the plugin was run");
+    Ok(())
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_used() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let Forms { server, ca, token, .. } = Forms::new(&cluster)?;
+    let authority = |name: &str| format!("{server}, certificate-authority: {name}");
+    let with = |more: &str| format!("{server}, {ca}, {more}");
+    let cases = [
+        (authority("missing"), "cannot read its certificate-authority"),
+        (authority("token"), "its certificate-authority holds no certificate"),
+        (authority("broken.pem"), "its certificate-authority holds no certificate"),
+        (authority("other.pem"), "invalid peer certificate"),
+        (
+            format!("{server}, certificate-authority-data: '?'"),
+            "certificate-authority is no base64",
+        ),
+        (server.clone(), "invalid peer certificate"),
+        (with("tls-server-name: other.test"), "not valid for name \"other.test\""),
+        (with("proxy-url: 'socks5://u:s3cret@p.test'"), "must be an http:// one, not socks5://"),
+        (ca.clone(), "its cluster has no server"),
+        (format!("server: 'api.test:6443', {ca}"), "no http or https URL"),
+        (format!("server: 'unix:///run/s', {ca}"), "no http or https URL"),
+    ];
+    for (cluster_text, expected) in cases {
+        cluster.kubelet.configure(&text(&cluster_text, token, "good"))?;
+        expect_refusal(&cluster, expected, expected).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_and_contexts_that_cannot_be_used() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let Forms { server, ca, token, .. } = Forms::new(&cluster)?;
+    let of = |context: &str| text(&format!("{server}, {ca}"), token, context);
+    let cases = [
+        (of("no-cluster"), "it has no cluster \"nowhere\""),
+        (of("no-user"), "it has no user \"nobody\""),
+        (of("unknown"), "it has no context \"unknown\""),
+        (of("''"), "it has no current-context"),
+        (of("other"), "Connection refused"),
+        (String::new(), "it has no current-context"),
+        ("a: [s3cret".to_owned(), "cannot use the kubeconfig"),
+        ("- s3cret\n- b\n".to_owned(), "it is YAML, but no kubeconfig"),
+    ];
+    for (text, expected) in cases {
+        cluster.kubelet.configure(&text)?;
+        expect_refusal(&cluster, expected, expected).await?;
+    }
     Ok(())
 }
 

@@ -64,7 +64,7 @@ fn kubelets_certificate_as_it_may_stand_in_its_file() -> Result<()> {
             (found, expected) => anyhow::bail!("{name}: {found:?} instead of {expected:?}"),
         }
     }
-    std::fs::write(kubelet.path("bytes"), [0xff_u8, 0xfe, 0, 0x2d, 0x0a].repeat(1000))?;
+    kubelet.write("bytes", [0xff_u8, 0xfe, 0, 0x2d, 0x0a].repeat(1000))?;
     for path in ["bytes", "missing", "pki"] {
         let said = in_file(&kubelet.path(path)).err().unwrap_or_default();
         ensure!(said.contains(path), "{path}: {said}");

@@ -12,6 +12,8 @@ use trident_lab::tls::Pki;
 use super::*;
 use crate::tunnel::Tunnel;
 
+type Environment<'a> = &'a [(&'a str, &'a str)];
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the program with this environment and no other.
@@ -69,7 +71,7 @@ async fn settings_that_do_not_lead_there() -> Result<()> {
     let cluster = Cluster::new()?;
     cluster.kubelet.write("broken", "a: [s3cret")?;
     let broken = cluster.kubelet.path("broken").display().to_string();
-    let cases: [(&str, &[(&str, &str)], &[&str]); 9] = [
+    let cases: [(&str, Environment, &[&str]); 9] = [
         ("no kubeconfig", &[(KUBECONFIG, "/missing")], &[KUBECONFIG, "/missing", "No such file"]),
         ("a broken one", &[(KUBECONFIG, &broken)], &[KUBECONFIG, "check", "/broken"]),
         (
