@@ -101,71 +101,52 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_of_the_environment_unless_it_excludes_the_server() {
+    fn the_proxy_of_the_environment() {
         let api = "https://api.test:6443";
-        let cases: [(&str, &str, &[(&str, &str)], bool); 23] = [
-            ("nothing is set", api, &[], false),
-            ("empty is unset", api, &[("HTTPS_PROXY", ""), ("https_proxy", " ")], false),
-            ("upper case", api, &[("HTTPS_PROXY", P)], true),
-            ("lower case", api, &[("https_proxy", P)], true),
-            ("for all", api, &[("all_proxy", P)], true),
-            ("of another scheme", api, &[("HTTP_PROXY", P)], false),
-            ("of plain HTTP", "http://api.test", &[("HTTP_PROXY", P)], true),
-            ("the host", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test")], false),
-            ("lower case too", api, &[("HTTPS_PROXY", P), ("no_proxy", "api.test")], false),
-            ("a domain", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "x, .test")], false),
-            ("a star", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "*")], false),
-            ("another", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "b.test")], true),
-            ("the proxy itself", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "proxy.test")], true),
-            ("empty parts", api, &[("HTTPS_PROXY", P), ("NO_PROXY", ",,api.test,")], false),
-            (
-                "an address",
-                "https://10.0.0.1",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.1")],
-                false,
-            ),
-            (
-                "a network",
-                "https://10.1.0.1",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "10.0.0.0/8")],
-                false,
-            ),
-            (
-                "a star, an address",
-                "https://10.0.0.1",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "x,*")],
-                false,
-            ),
-            ("its port", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test:6443")], false),
-            (
-                "the usual port",
-                "https://api.test",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", ".test:443")],
-                false,
-            ),
-            ("another port", api, &[("HTTPS_PROXY", P), ("NO_PROXY", "api.test:443")], true),
-            (
-                "IPv6 alone",
-                "https://[fd00::1]:6443",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::1")],
-                false,
-            ),
-            (
-                "IPv6 with a port",
-                "https://[fd00::1]:6443",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "[fd00::1]:6443")],
-                false,
-            ),
-            (
-                "IPv6",
-                "https://[fd00::1]:6443",
-                &[("HTTPS_PROXY", P), ("NO_PROXY", "fd00::/8")],
-                false,
-            ),
-        ];
-        for (name, server, variables, expected) in cases {
-            let used = chosen(None, server, variables).expect(name);
+        for (name, server, variable, value, expected) in [
+            ("nothing", api, "", P, false),
+            ("empty", api, "HTTPS_PROXY", "", false),
+            ("blank", api, "https_proxy", " ", false),
+            ("upper case", api, "HTTPS_PROXY", P, true),
+            ("lower case", api, "https_proxy", P, true),
+            ("for all", api, "ALL_PROXY", P, true),
+            ("for all in lower case", api, "all_proxy", P, true),
+            ("of another scheme", api, "HTTP_PROXY", P, false),
+            ("of plain HTTP", "http://api.test", "http_proxy", P, true),
+        ] {
+            let used = chosen(None, server, &[(variable, value)]).expect(name);
             assert_eq!(used.is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_environment_excludes() {
+        let (api, v4, v6) = ("https://api.test:6443", "https://10.0.0.1", "https://[fd00::1]:6443");
+        for (server, no_proxy, expected) in [
+            (api, "", false),
+            (api, "api.test", true),
+            (api, "x, .test", true),
+            (api, "*", true),
+            (api, "b.test", false),
+            // kube would take it for the proxy that is not to be used.
+            (api, "proxy.test", false),
+            (api, ",,api.test,", true),
+            (api, "api.test:6443", true),
+            (api, "api.test:443", false),
+            ("https://api.test", ".test:443", true),
+            (v4, "10.0.0.1", true),
+            (v4, "10.0.0.0/8", true),
+            (v4, "11.0.0.0/8", false),
+            (v4, "x,*", true),
+            (v6, "fd00::1", true),
+            (v6, "[fd00::1]:6443", true),
+            (v6, "fd00::/8", true),
+        ] {
+            for variable in ["NO_PROXY", "no_proxy"] {
+                let variables = [("HTTPS_PROXY", P), (variable, no_proxy)];
+                let used = chosen(None, server, &variables).expect(no_proxy);
+                assert_eq!(used.is_none(), expected, "{server} {variable}={no_proxy}");
+            }
         }
     }
 

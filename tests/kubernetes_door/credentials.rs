@@ -233,7 +233,7 @@ async fn what_changes_makes_it_outdated() -> Result<()> {
     cluster.kubelet.rotate(&cluster.pki.kubelet_cert(NODE))?;
     ensure!(door.is_outdated(), "the certificate");
     let door = cluster.door(&[])?;
-    cluster.kubelet.write("pki/ca.crt", &format!("{}\n", cluster.pki.ca_pem()))?;
+    cluster.kubelet.write("pki/ca.crt", format!("{}\n", cluster.pki.ca_pem()))?;
     ensure!(door.is_outdated(), "the CA");
     Ok(())
 }

@@ -87,7 +87,7 @@ async fn a_name_that_is_not_known_yet_is_waited_for() -> Result<()> {
         ensure!(said.contains(trouble) && said.contains("late.pem"), "{text:?}: {said}");
     }
     ensure!(cluster.api.requests().is_empty(), "it asked for some other Node");
-    cluster.kubelet.write("pki/late.pem", &cluster.new_cert().combined_pem())?;
+    cluster.kubelet.write("pki/late.pem", cluster.new_cert().combined_pem())?;
     let news = fed.until("the Node is seen", |news| node(news).is_some()).await?;
     ensure!(news.api.context("no client")?.name() == NODE);
     fed.until("no trouble", |news| news.trouble.is_none()).await?;
@@ -204,7 +204,7 @@ async fn a_ca_that_is_replaced() -> Result<()> {
         news.trouble.as_ref().is_some_and(|it| it.contains("invalid peer certificate"))
     };
     fed.until("the new one is not trusted", failed).await?;
-    cluster.kubelet.write("pki/ca.crt", &format!("{}{}", cluster.pki.ca_pem(), new.ca_pem()))?;
+    cluster.kubelet.write("pki/ca.crt", format!("{}{}", cluster.pki.ca_pem(), new.ca_pem()))?;
     cluster.ask("trusted");
     fed.sees("trusted").await?;
     Ok(())

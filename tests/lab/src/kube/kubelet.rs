@@ -23,7 +23,7 @@ impl Kubelet {
     pub fn new(pki: &Pki, server: &str, node: &str) -> Result<Self> {
         let kubelet = Self { directory: tempfile::tempdir()?, rotations: AtomicU32::new(0) };
         kubelet.rotate(&pki.kubelet_cert(node))?;
-        kubelet.write("pki/ca.crt", &pki.ca_pem())?;
+        kubelet.write("pki/ca.crt", pki.ca_pem())?;
         // Relative: as seen from the kubeconfig.
         let current = Pem::File(Path::new("pki/kubelet-client-current.pem"));
         let login = Login::Certificate { cert: current, key: current };
