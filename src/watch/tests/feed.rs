@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, ensure};
 use tokio::time::{advance, sleep};
-use trident_lab::kube::{GoneAs, User, Verb, WatchCut};
+use trident_lab::kube::{Fault, GoneAs, User, Verb, WatchCut};
 use trident_lab::tls::serve::RequestRecord;
 use trident_lab::tls::{Credential, Login, Pem, kubeconfig};
 
@@ -355,7 +355,7 @@ async fn a_peer_that_vanishes_without_a_word_is_noticed() -> Result<()> {
     let cluster = Cluster::new()?;
     let mut fed = watching(&cluster, &[]).await?;
     // The old connections stay silent for ever, new ones work: a load balancer that forgot them.
-    cluster.api.inject(trident_lab::kube::Fault::DropSilently);
+    cluster.api.inject(Fault::DropSilently);
     cluster.api.clear_faults();
     cluster.ask("behind its back");
     let begun = tokio::time::Instant::now();
@@ -397,5 +397,27 @@ async fn credentials_that_were_refused_elsewhere_are_read_anew() -> Result<()> {
     fed.reconnect.notify_one();
     cluster.api.wait_for_requests(AMPLE, |_| !cluster.requests_with(&new).is_empty()).await?;
     ensure!(log.lines().is_empty(), "{:#?}", log.lines());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_name_is_none_of_ours() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let event = |kind: &str| {
+        let metadata = r#"{"name":"node-2","uid":"x","resourceVersion":"1003","annotations":{}}"#;
+        format!("{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{metadata}}}}}\n")
+    };
+    let body = ["ADDED", "MODIFIED", "DELETED"].map(event).concat().into();
+    cluster
+        .api
+        .inject(Fault::Reply { status: 200, headers: vec![], body }.on(Verb::Watch).times(1));
+    let mut fed = watching(&cluster, &[]).await?;
+    cluster.api.wait_for_requests(AMPLE, |all| all.len() > 3).await?;
+    let news = fed.until("it is still ours", |news| node(news).is_some()).await?;
+    let real = cluster.api.node(NODE).unwrap_or_default();
+    ensure!(
+        node(&news).is_some_and(|node| real["metadata"]["uid"] == node.uid.as_str()),
+        "{news:?}"
+    );
     Ok(())
 }

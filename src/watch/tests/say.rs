@@ -74,14 +74,16 @@ fn said(cluster: &Cluster) -> Option<Status> {
 
 #[tokio::test(start_paused = true)]
 async fn never_a_busy_loop_and_never_lost() -> Result<()> {
-    for (name, fault, _) in faults() {
+    let no_node = r#"{"kind":"Status","reason":"NotFound","code":404,"details":{"kind":"nodes"}}"#;
+    let only_the_watch_knows = ("a Node that only the watch knows", reply(404, no_node, &[]), 60);
+    for (name, fault, most) in faults().into_iter().chain([only_the_watch_knows]) {
         let (cluster, log) = (Cluster::new()?, Log::new());
         let mut saying = Saying::new(&cluster).await?;
         cluster.api.inject(fault.on(Verb::Patch));
         saying.go_on(OUTAGE).await?;
         let patches = cluster.api.count(Verb::Patch);
         // Ten minutes: each wait grows to 30 seconds and more; one that is too large is written twice.
-        ensure!((2..=60).contains(&patches), "{name}: {patches} writes");
+        ensure!((2..=most.min(60)).contains(&patches), "{name}: {patches} writes");
         let requests = cluster.api.requests().len();
         ensure!(requests <= 150, "{name}: {requests} requests");
         ensure!(!saying.is_published()?, "{name}: taken for published");
@@ -91,7 +93,7 @@ async fn never_a_busy_loop_and_never_lost() -> Result<()> {
         let said = said(&cluster).is_some_and(|said| said.says_the_same(&saying.publish.status));
         ensure!(said, "{name}: something else is on the Node");
         let errors = log.lines().iter().filter(|line| line.starts_with("ERROR")).count();
-        ensure!(errors == 1 && log.lines().len() <= 6, "{name}: {:#?}", log.lines());
+        ensure!(errors <= 1 && log.lines().len() <= 6, "{name}: {:#?}", log.lines());
     }
     Ok(())
 }
