@@ -206,7 +206,6 @@ fn every_room_imports_only_what_it_may() {
 /// Where the wall clock is read, and what for. It jumps: whatever waits or orders goes by another one.
 const WALL_CLOCK: [(&str, &str, &str); 7] = [
     ("contract/time.rs", "Timestamp::now", "the one home"),
-    ("omaha/cookie.rs", "Timestamp::now", "whether a cookie's Expires, which is a date, is over"),
     (
         "omaha/cookie.rs",
         "Timestamp::now",
