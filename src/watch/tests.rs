@@ -51,13 +51,7 @@ impl Cluster {
     fn new() -> Result<Self> {
         static RING: Once = Once::new();
         RING.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-        // The paused clock jumps to the next timer while bytes are still under way: here is always a near one,
-        // and while a thread blocks it does not jump.
-        tokio::spawn(async move {
-            while tokio::task::spawn_blocking(|| std::thread::sleep(GRACE)).await.is_ok() {
-                sleep(TICK).await;
-            }
-        });
+        tokio::spawn(keep_time());
         let pki = Pki::new();
         let api = KubeApi::new(&pki);
         api.add_node(NODE);
@@ -115,6 +109,14 @@ impl Cluster {
 
     fn ask(&self, text: &str) {
         self.api.annotate(NODE, REQUEST, Some(text));
+    }
+}
+
+/// The paused clock jumps to the next timer while bytes are still under way: here is always a near one, and
+/// while a thread blocks it does not jump.
+async fn keep_time() {
+    while tokio::task::spawn_blocking(|| std::thread::sleep(GRACE)).await.is_ok() {
+        sleep(TICK).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
-use trident_lab::kube::Verb;
+use trident_lab::kube::{Fault, Verb};
 
 use super::rates::{OUTAGE, faults, reply};
 use super::*;
@@ -205,5 +205,30 @@ async fn a_404_of_something_else_is_not_the_nodes_end() -> Result<()> {
         ensure!(matches!(saying.looping.watcher.node, Seen::Node(_)), "{body}");
         cluster.api.clear_faults();
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slow_read_finds_what_the_watch_lost() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let mut saying = Saying::new(&cluster).await?;
+    cluster.api.wait_for_watches(1, AMPLE).await?;
+    saying.looping.take_news();
+    // A load balancer forgot the watch; new connections are served.
+    cluster.api.inject(Fault::DropSilently);
+    cluster.api.clear_faults();
+    cluster.ask("missed");
+    for _ in 0..2 {
+        // The first may go by a connection that was forgotten too.
+        saying.looping.read_anew().await;
+    }
+    let Seen::Node(node) = &saying.looping.watcher.node else { anyhow::bail!("no Node") };
+    ensure!(node.annotations.get(REQUEST).is_some_and(|text| text == "missed"), "{node:?}");
+    let connected = |cluster: &Cluster| cluster.api.count(Verb::List);
+    let before = connected(&cluster);
+    cluster.api.inject(Fault::Hang.on(Verb::Get).times(1));
+    saying.looping.read_anew().await;
+    let anew = |_: &[_]| connected(&cluster) > before;
+    cluster.api.wait_for_requests(Duration::from_secs(30), anew).await?;
     Ok(())
 }
