@@ -45,20 +45,33 @@ struct Cluster {
     url: String,
     kubelet: Kubelet,
     root: TempDir,
+    clock: JoinHandle<()>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.clock.abort();
+    }
 }
 
 impl Cluster {
     fn new() -> Result<Self> {
         static RING: Once = Once::new();
         RING.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-        tokio::spawn(keep_time());
         let pki = Pki::new();
         let api = KubeApi::new(&pki);
         api.add_node(NODE);
         let listening = api.serve(TcpListener::bind("127.0.0.1:0")?)?;
         let url = format!("https://{}", listening.addr);
         let kubelet = Kubelet::new(&pki, &url, NODE)?;
-        let cluster = Self { pki, api, url, kubelet, root: tempfile::tempdir()? };
+        let cluster = Self {
+            pki,
+            api,
+            url,
+            kubelet,
+            root: tempfile::tempdir()?,
+            clock: tokio::spawn(keep_time()),
+        };
         cluster.host_file("etc/machine-id", "0b1f3a6d9c5e4c06a7d2f0a1b2c3d4e5\n")?;
         cluster.host_file("proc/sys/kernel/random/boot_id", "this boot\n")?;
         Ok(cluster)
