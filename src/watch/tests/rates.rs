@@ -112,19 +112,28 @@ fn asked(news: &News) -> bool {
     }
 }
 
-/// Each outage in a thread of its own, with a clock of its own, as they mostly sleep: the troubles by name.
-fn outages(faults: Vec<Case>, verb: Verb) -> Result<Vec<(&'static str, String)>> {
-    let run = |(name, fault, most)| {
+/// Each case in a thread of its own, with a clock of its own, as they mostly sleep: what each came to.
+pub(super) fn side_by_side<T: Send, F: Future<Output = Result<T>>>(
+    cases: Vec<Case>,
+    run: impl Fn(Case) -> F + Sync,
+) -> Result<Vec<T>> {
+    let alone = |case| {
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build()?;
-        Ok((name, runtime.block_on(outage(name, fault, verb, most))?.unwrap_or_default()))
+        runtime.block_on(run(case))
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            faults.into_iter().map(|case| scope.spawn(move || run(case))).collect();
+        let threads: Vec<_> = cases.into_iter().map(|case| scope.spawn(|| alone(case))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| anyhow!("it panicked"))?)
             .collect()
+    })
+}
+
+/// Name and trouble of each.
+fn outages(faults: Vec<Case>, verb: Verb) -> Result<Vec<(&'static str, String)>> {
+    side_by_side(faults, |(name, fault, most)| async move {
+        Ok((name, outage(name, fault, verb, most).await?.unwrap_or_default()))
     })
 }
 
