@@ -84,19 +84,23 @@ fn arming() {
 fn committing() {
     use Code::Success;
     for request in [finalize(12), rollback(13)] {
-        let judge = |answer: &Answer| after_commit(answer, &request, OLD, NEW);
+        let version = Some(NEW);
+        let judge = |answer: &Answer| after_commit(answer, &request, OLD, version);
         assert_eq!(codes(|answer| judge(answer).code), [Success; 5]);
         for served in ALL {
             let again = judge(&Answer::Done { served: served(), reboot: true });
             assert_eq!(again.code, Code::AgentInternalError);
         }
         assert_failures(judge);
+        // tridentd's own word needs no proof.
+        let unread = after_commit(&done(Served::AbUpdate), &request, OLD, None);
+        assert_eq!(unread.code, Success, "{}", unread.message);
     }
 }
 
 #[test]
 fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
-    let judge = |subkind| after_commit(&failed(subkind), &finalize(12), OLD, OLD);
+    let judge = |subkind| after_commit(&failed(subkind), &finalize(12), OLD, Some(OLD));
     let subkinds = [
         "ab-update-reboot-check",
         "ab-update-health-check-commit-check",
@@ -114,8 +118,13 @@ fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
 
 #[test]
 fn nothing_to_commit_is_success_only_where_the_version_proves_it() {
-    let judge =
-        |request, version| after_commit(&done(Served::Nothing), &request, OLD, version).code;
+    let nothing = done(Served::Nothing);
+    let judge = |request, version| after_commit(&nothing, &request, OLD, Some(version)).code;
+    for request in [finalize(12), rollback(13)] {
+        let unread = after_commit(&nothing, &request, OLD, None);
+        assert_eq!(unread.code, Code::AgentInternalError);
+        assert!(unread.message.contains("cannot be read"), "{}", unread.message);
+    }
     assert_eq!(judge(finalize(12), NEW), Code::Success);
     assert_eq!(judge(finalize(12), OLD), Code::TargetBootFailed);
     assert_eq!(judge(finalize(12), "202607.1.0"), Code::AgentInternalError);
