@@ -11,6 +11,7 @@ use super::node::{Expected, Identified, Machine, Metadata, Observed};
 use super::{KubeError, Seen, kubeconfig};
 use crate::config::Kubernetes;
 use crate::contract::AGENT_VERSION;
+use crate::steps::{self, Step};
 
 /// Of one get or patch, all in all.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -70,7 +71,8 @@ impl NodeApi {
     async fn get_as<K: Observed>(&self) -> Result<Seen, KubeError> {
         let what = "reading the Node";
         let api: Api<K> = Api::all(self.client.clone());
-        let node = timeout(DEADLINE, api.get_opt(&self.name))
+        let read = timeout(DEADLINE, api.get_opt(&self.name));
+        let node = steps::awaited(Step::NodeRead, "", read)
             .await
             .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?
             .map_err(|error| KubeError::of(what, error))?;
@@ -94,11 +96,11 @@ impl NodeApi {
         let mut listed = false;
         watcher::watcher(api, config)
             .filter_map(move |event| {
-                let seen = match event {
+                let seen = || match event {
                     Ok(event) => seen(&event, &expected, &mut listed).map(Ok),
                     Err(error) => Some(Err(KubeError::of_watch("watching the Node", error))),
                 };
-                std::future::ready(seen)
+                std::future::ready(steps::done(Step::NodeSeen, "", seen))
             })
             .boxed()
     }
@@ -117,7 +119,8 @@ impl NodeApi {
         }));
         let parameters =
             PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-        let patched = timeout(DEADLINE, api.patch(&self.name, &parameters, &patch))
+        let written = timeout(DEADLINE, api.patch(&self.name, &parameters, &patch));
+        let patched = steps::awaited(Step::StatusWrite, key, written)
             .await
             .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?;
         match patched {

@@ -1,6 +1,7 @@
 use super::bus::call;
 use super::error::name;
 use super::{Systemd, SystemdError};
+use crate::steps::Step;
 
 /// Nobody provides logind's name on the bus.
 const NO_LOGIND: [&str; 2] =
@@ -13,13 +14,13 @@ impl Systemd {
     /// # Errors
     /// Refused, inhibited, unreachable. Nothing is rebooting then.
     pub async fn reboot(&self) -> Result<(), SystemdError> {
-        match call("asking logind for the reboot", self.login.reboot(false)).await {
+        match call(Step::Reboot, "asking logind for the reboot", self.login.reboot(false)).await {
             Err(SystemdError::Call { source, .. })
                 if name(&source).is_some_and(|name| NO_LOGIND.contains(&name.as_str())) =>
             {
                 let target = "reboot.target".to_owned();
                 let started = self.manager.start_unit(target, "replace-irreversibly".to_owned());
-                call("asking systemd for the reboot", started).await.map(drop)
+                call(Step::StartUnit, "asking systemd for the reboot", started).await.map(drop)
             }
             asked => asked,
         }
@@ -30,12 +31,14 @@ impl Systemd {
     /// # Errors
     /// systemd's own; a missing logind is no error.
     pub async fn is_shutting_down(&self) -> Result<bool, SystemdError> {
-        let state = call("reading systemd's state", self.manager.system_state()).await?;
+        let state =
+            call(Step::SystemState, "reading systemd's state", self.manager.system_state()).await?;
         if state == "stopping" {
             return Ok(true);
         }
         let preparing = self.login.preparing_for_shutdown();
-        Ok(call("asking logind whether it shuts down", preparing).await.unwrap_or(false))
+        let what = "asking logind whether it shuts down";
+        Ok(call(Step::PreparingForShutdown, what, preparing).await.unwrap_or(false))
     }
 
     /// Who blocks a shutdown: "who (why)" of each block inhibitor.
@@ -43,7 +46,8 @@ impl Systemd {
     /// # Errors
     /// logind's own.
     pub async fn shutdown_inhibitors(&self) -> Result<Vec<String>, SystemdError> {
-        let held = call("listing inhibitors", self.login.list_inhibitors()).await?;
+        let listed = self.login.list_inhibitors();
+        let held = call(Step::ListInhibitors, "listing inhibitors", listed).await?;
         Ok(held
             .into_iter()
             .filter(|held| held.0.split(':').any(|what| what == "shutdown") && held.3 != "delay")

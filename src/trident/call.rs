@@ -20,6 +20,7 @@ use super::wire::v1::{
     RebootHandling, RebootManagement, RollbackFinalizeRequest, RollbackStageRequest,
     ServicingResponse, StageUpdateRequest,
 };
+use crate::steps::{self, Step};
 
 /// gRPC's default of 4 MiB would break a stage at one long log record.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
@@ -115,9 +116,11 @@ pub(super) async fn carry_through(
 ) -> Result<Served, Error> {
     let what = call.what();
     let until = deadline(limit);
-    let taken = patiently(what, limit, || begin(endpoint, call)).await?;
+    let begun = || steps::awaited(Step::ServicingCall, what, begin(endpoint, call));
+    let taken = patiently(what, limit, begun).await?;
     // Cancelled by the deadline: the daemon finishes a call whose client has gone.
-    let completed = timeout_at(until, read_through(what, taken))
+    let answer = timeout_at(until, read_through(what, taken));
+    let completed = steps::awaited(Step::ServicingAnswer, what, answer)
         .await
         .map_err(|_elapsed| Error::TimedOut { what, after: limit })??;
     outcome::read(what, completed)

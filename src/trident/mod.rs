@@ -47,6 +47,8 @@ use wire::v1::version_service_client::VersionServiceClient;
 use wire::v1preview::GetServicingStateRequest;
 use wire::v1preview::status_service_client::StatusServiceClient;
 
+use crate::steps::{self, Step};
+
 /// The server resets streams with any other authority.
 const ORIGIN: &str = "http://localhost";
 /// A question that changes nothing is answered at once or not at all.
@@ -120,7 +122,8 @@ impl Trident {
     /// The daemon's servicing state; `None` where it does not offer the question. At most 10 s.
     pub async fn servicing_state(&self) -> Result<Option<ServicingState>, Error> {
         let what = "asking tridentd for its servicing state";
-        let answer = patiently(what, QUESTION_LIMIT, || self.ask_state(what)).await;
+        let asked = || steps::awaited(Step::ServicingState, "", self.ask_state(what));
+        let answer = patiently(what, QUESTION_LIMIT, asked).await;
         match answer {
             Ok(state) => Ok(Some(state)),
             Err(Error::Status { code: Code::Unimplemented, .. }) => Ok(None),
@@ -131,7 +134,8 @@ impl Trident {
     /// The daemon's version: one attempt, at most 10 s.
     pub async fn version(&self) -> Result<String, Error> {
         let what = "asking tridentd for its version";
-        once(what, QUESTION_LIMIT, || self.ask_version(what)).await
+        let asked = || steps::awaited(Step::TridentVersion, "", self.ask_version(what));
+        once(what, QUESTION_LIMIT, asked).await
     }
 
     async fn serve(&self, call: Call<'_>, deadline: Duration) -> Result<Served, Error> {

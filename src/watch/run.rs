@@ -75,10 +75,11 @@ impl Loop {
             self.watcher.notifier.watchdog();
             self.take_news();
             self.check_gone()?;
+            let connected = self.watcher.api.is_some();
             let look = self.watcher.pass().await;
             let trouble = self.news.borrow().trouble.clone();
             self.watcher.announce(look.as_ref(), trouble.as_deref());
-            if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
+            if connected && self.watcher.api.is_none() {
                 self.reconnect.notify_one();
             }
             let wake = self.wake(look.as_ref());
