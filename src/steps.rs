@@ -65,6 +65,7 @@ steps! {
     BusConnect = "systemd.connect", Question;
     Subscribe = "systemd.Subscribe", Question;
     Signals = "systemd.JobRemoved", Question;
+    NameHasOwner = "bus.NameHasOwner", Question;
     GetUnit = "systemd.GetUnit", Question;
     UnitProperties = "systemd.Get", Question;
     UnitPath = "systemd.UnitPath", Question;
