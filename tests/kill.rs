@@ -10,34 +10,74 @@ mod matrix;
 mod part;
 #[path = "kill/row.rs"]
 mod row;
+#[path = "kill/run.rs"]
+mod run;
 #[path = "kill/switch.rs"]
 mod switch;
 
-use anyhow::Result;
-use trident_lab::node::Release;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use matrix::{PROGRAM, Recorded, record, rows, spread, without_a_row};
+use row::{Row, Way};
+use trident_acl_agent::steps::Step;
+
+/// Which rows are run: those whose names hold this.
+const ONLY: &str = "ROWS";
+
+async fn recorded(times: usize) -> Result<Vec<Recorded>> {
+    let ways = [Way::Watched, Way::Held, Way::Passes].map(|way| record(way, times));
+    Ok(futures_util::future::try_join_all(ways).await?.concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_step_has_a_row_and_a_spread_of_them_ends_right() -> Result<()> {
+    let recorded = recorded(1).await?;
+    let wrong = without_a_row(&recorded);
+    ensure!(wrong.is_empty(), "declared and in no row, or apart and in one: {wrong:?}");
+    let good: Vec<_> = recorded.into_iter().filter(|(it, _)| it.way == Way::Watched).collect();
+    all_end_right(spread(&rows(&good))).await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "half an hour: make test-kill"]
-async fn the_whole_matrix() -> Result<()> {
-    let begun = std::time::Instant::now();
-    let lab = matrix::boot(Release::Bookworm).await?;
-    let rows = matrix::rows(&matrix::record(&lab).await?);
-    drop(lab);
-    let only = std::env::var("ROW").unwrap_or_default();
-    let rows: Vec<_> = rows.into_iter().filter(|row| row.to_string().contains(&only)).collect();
-    let stops = rows.len();
-    eprintln!("{stops} rows");
-    let ends = matrix::run(rows).await;
-    for (row, release, error) in &ends.wrong {
-        let first = error.lines().next().unwrap_or_default();
-        eprintln!("wrong on {}: {row}: {first}", release.name());
+async fn the_whole_matrix_ends_right() -> Result<()> {
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let rows = rows(&recorded(3).await?);
+    all_end_right(rows.into_iter().filter(|row| row.to_string().contains(&only)).collect()).await
+}
+
+async fn all_end_right(rows: Vec<Row>) -> Result<()> {
+    let (begun, stops) = (Instant::now(), rows.len());
+    let mut points: Vec<_> =
+        rows.iter().filter_map(|row| Some((&row.course, &row.stop.as_ref()?.key))).collect();
+    points.dedup();
+    let steps = points.len();
+    eprintln!("{steps} steps, {stops} stops");
+    let ends = run::run(rows).await;
+    for wrong in &ends.wrong {
+        let why = wrong.why.lines().next().unwrap_or_default();
+        eprintln!("wrong on {}: {}: {why}", wrong.release.name(), wrong.row);
+        eprintln!("  alone: make test-kill {ONLY}='{}'", wrong.row);
     }
-    eprintln!(
-        "{stops} stops, {} right, {} wrong in {:?}",
-        ends.right,
-        ends.wrong.len(),
-        begun.elapsed()
-    );
-    anyhow::ensure!(ends.wrong.is_empty());
+    eprintln!("in {:.0} s", begun.elapsed().as_secs_f32());
+    let (right, wrong) = (ends.right, ends.wrong.len());
+    eprintln!("{steps} steps, {stops} stops, {right} ended right, {wrong} wrong");
+    ensure!(wrong == 0 && right == stops, "{wrong} of {stops} stops ended wrong");
+    Ok(())
+}
+
+/// The switch's own words are in the test build, and not in what ships.
+#[test]
+fn the_switch_is_not_shipped() -> Result<()> {
+    let read = |path: &str| std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+    let (test, shipped) = (read(PROGRAM)?, read("target/release/trident-acl-agent")?);
+    let holds =
+        |program: &[u8], word: &str| program.windows(word.len()).any(|it| it == word.as_bytes());
+    for word in Step::ALL.iter().map(|step| step.name()).chain(["stop-points.sock"]) {
+        ensure!(holds(&test, word), "{word} is not in the test build: this test can see nothing");
+        ensure!(!holds(&shipped, word), "{word} is in what ships");
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::OperateError;
@@ -50,25 +51,32 @@ pub(super) async fn arm(means: &Means, operation: &InFlight) -> Result<Armed, Op
 
 async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
     let limit = means.config.finalize_timeout;
-    let mut tries = 0;
+    let begun = Instant::now();
+    let (mut left, mut tries) = (limit, 0);
     loop {
-        tries += 1;
         let served = match operation.request.operation() {
-            Operation::Rollback => means.trident.rollback_finalize(limit).await,
-            Operation::Stage | Operation::Finalize => means.trident.finalize(limit).await,
+            Operation::Rollback => means.trident.rollback_finalize(left).await,
+            Operation::Stage | Operation::Finalize => means.trident.finalize(left).await,
         };
-        match &served {
-            Err(error) if error.retry() == Retry::FindOut => {
-                warn!("the finalize call broke off, finding out how far it came: {}", chain(error));
-                tokio::time::sleep(PAUSE).await;
-                if find_out(means, operation, marker).await.is_some() {
-                    return done(operation);
-                }
-                if tries >= TRIES || matches!(error, Error::TimedOut { .. }) {
-                    return answer(&served);
-                }
-            }
-            _ => return answer(&served),
+        let Err(error) = &served else { return answer(&served) };
+        let last = if error.is_busy() {
+            // With the call of an attempt that died, perhaps: so the wait for it is no try.
+            left = limit.saturating_sub(begun.elapsed());
+            info!("waiting for tridentd: {}", chain(error));
+            left <= PAUSE
+        } else if error.retry() == Retry::FindOut {
+            warn!("the finalize call broke off, finding out how far it came: {}", chain(error));
+            tries += 1;
+            tries >= TRIES || matches!(error, Error::TimedOut { .. })
+        } else {
+            return answer(&served);
+        };
+        tokio::time::sleep(PAUSE).await;
+        if find_out(means, operation, marker).await.is_some() {
+            return done(operation);
+        }
+        if last {
+            return answer(&served);
         }
     }
 }

@@ -9,7 +9,7 @@ use tonic::{Response, Status, Streaming};
 use super::Image;
 use super::error::{Error, Refusal};
 use super::outcome::{self, Served};
-use super::patience::{NotServed, deadline, ended, patiently};
+use super::patience::{Busy, NotServed, deadline, ended, patiently};
 use super::records::Relay;
 use super::wire::v1::commit_service_client::CommitServiceClient;
 use super::wire::v1::rollback_service_client::RollbackServiceClient;
@@ -50,6 +50,15 @@ impl Call<'_> {
             Call::RollbackStage => "staging the rollback",
             Call::RollbackFinalize => "finalizing the rollback",
             Call::Commit => "committing",
+        }
+    }
+
+    /// What a daemon that is busy works on may be this very call, of an attempt that died: a boot must not be
+    /// armed twice, so the caller is to look first.
+    fn busy(&self) -> Busy {
+        match self {
+            Call::Finalize | Call::RollbackFinalize => Busy::Tell,
+            Call::Stage(_) | Call::RollbackStage | Call::Commit => Busy::WaitOut,
         }
     }
 
@@ -117,7 +126,7 @@ pub(super) async fn carry_through(
     let what = call.what();
     let until = deadline(limit);
     let begun = || steps::awaited(Step::ServicingCall, what, begin(endpoint, call));
-    let taken = patiently(what, limit, begun).await?;
+    let taken = patiently(what, limit, call.busy(), begun).await?;
     // Cancelled by the deadline: the daemon finishes a call whose client has gone.
     let answer = timeout_at(until, read_through(what, taken));
     let completed = steps::awaited(Step::ServicingAnswer, what, answer)

@@ -1,153 +1,178 @@
 //! The whole of it: recorded, not written down, so that no step can be without a row.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 use anyhow::{Context, Result, ensure};
-use trident_lab::lab::{Lab, SOON, Setup};
+use trident_acl_agent::steps::{Kind, Step};
+use trident_lab::lab::{Lab, Mode, SOON, Setup};
 use trident_lab::nebraska::Cookies;
 use trident_lab::node::Release;
+use trident_lab::stops::Side;
 use uuid::Uuid;
 
 use super::booted::eventually;
 use super::part::{self, WATCHER};
-use super::row::{Action, Key, Part, Row, Stop};
+use super::row::{Action, Course, Key, Part, Row, Stop, Way};
 
 /// The build that stops.
 pub(crate) const PROGRAM: &str = "target/stop-points/trident-acl-agent";
 /// So that a test need not wait for what a killed process waits for.
-const QUICK: [(&str, &str); 3] = [
+const QUICK: [(&str, &str); 4] = [
     ("trident-acl-agent.service", "[Service]\nRestartSec=100ms\n"),
     ("trident-acl-agent-commit.service", "[Service]\nRestartSec=500ms\n"),
     (
         "trident-acl-agent-report.timer",
         "[Timer]\nOnUnitInactiveSec=5s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
     ),
+    (
+        "trident-acl-agent-reconcile.timer",
+        "[Timer]\nOnBootSec=1s\nOnUnitInactiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
+    ),
 ];
-/// Updates and rollbacks of one node, before there is a fresh one: what it has published is checked anew
-/// each time.
-const CYCLES: usize = 10;
-/// A node waits most of the time.
-const NODES: usize = 4;
+
+/// What is passed in one course, each time that it is taken.
+pub(crate) type Recorded = (Course, Vec<Key>);
 
 /// A node at rest, with the build that stops.
-pub(crate) async fn boot(release: Release) -> Result<Lab> {
+pub(crate) async fn boot(release: Release, way: Way) -> Result<Lab> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
-    ensure!(program.exists(), "build {PROGRAM} first: make stops");
+    ensure!(program.exists(), "{PROGRAM} is not built: make stops");
     let setup = Setup::new(release, program).setting("ORCHESTRATION_COOKIE_ENABLED", "true");
+    let setup = if way == Way::Passes { setup.mode(Mode::Reconcile) } else { setup };
     let quick = |setup: Setup, (unit, text): (&str, &str)| {
         setup.file(&format!("/etc/systemd/system/{unit}.d/50-quick.conf"), text)
     };
     let lab = QUICK.into_iter().fold(setup, quick).boot().await?;
     lab.nebraska.set_cookies(Cookies::WhenMissing);
-    lab.kube.wait_for_watches(1, SOON).await?;
-    eventually("the watcher is idle", || async {
-        Ok(lab.node.show(WATCHER, "StatusText").await? == "idle; watching Node node-1")
-    })
-    .await?;
+    if way != Way::Passes {
+        lab.kube.wait_for_watches(1, SOON).await?;
+        eventually("the watcher is idle", || async {
+            Ok(lab.node.show(WATCHER, "StatusText").await? == "idle; watching Node node-1")
+        })
+        .await?;
+    }
     Ok(lab)
 }
 
-/// What is passed in a part that goes well, each time that it does.
-pub(crate) async fn record(lab: &Lab) -> Result<Vec<(Part, Vec<Key>)>> {
-    let mut found: Vec<(Part, Vec<Key>)> = Vec::new();
-    for _ in 0..3 {
-        let id = Uuid::new_v4();
-        for part in Part::ALL {
-            let ended = part::run(lab, part, id, &[]).await.with_context(|| part.to_string())?;
-            let passed = ended.passed;
-            match found.iter_mut().find(|(it, _)| *it == part) {
-                None => found.push((part, passed)),
-                // What another run does not pass, such as a reconnection in a shutdown, is no row.
-                Some((_, known)) => {
-                    let passed: HashSet<_> = passed.into_iter().collect();
-                    known.retain(|key| passed.contains(key));
-                }
+/// What there is to record, beside the good way of each part: what leads to steps that it does not take.
+fn courses(way: Way) -> Vec<[Course; 3]> {
+    let armed = |who: &str, of: &str| Key {
+        who: who.to_owned(),
+        step: Step::ServicingAnswer.name(),
+        of: of.to_owned(),
+        nth: 1,
+        side: Side::After,
+    };
+    let finalized = || armed("finalize", "finalizing the update");
+    let undone = || armed("rollback", "finalizing the rollback");
+    let after = |action| [(finalized(), action), (undone(), action)];
+    let leads = match way {
+        Way::Watched => vec![None, Some(after(Action::Kill)), Some(after(Action::Power))],
+        Way::Passes | Way::Held => vec![None],
+    };
+    let course = |part, lead: Option<(Key, Action)>| {
+        let lead = lead.map(|(key, action)| Stop { key, action });
+        Course { way, part, lead }
+    };
+    let cycle = |leads: Option<[(Key, Action); 2]>| match leads {
+        None => Part::ALL.map(|part| course(part, None)),
+        Some([update, rollback]) => [
+            course(Part::Stage, None),
+            course(Part::Finalize, Some(update)),
+            course(Part::Rollback, Some(rollback)),
+        ],
+    };
+    leads.into_iter().map(cycle).collect()
+}
+
+/// Takes each course so often, and keeps what is passed every time: what another run does not pass, such as a
+/// reconnection during a shutdown, is no row.
+pub(crate) async fn record(way: Way, times: usize) -> Result<Vec<Recorded>> {
+    let lab = boot(release(way, Release::Bookworm), way).await?;
+    let mut found: Vec<Recorded> = Vec::new();
+    for cycle in courses(way) {
+        for _ in 0..times {
+            let id = Uuid::new_v4();
+            for course in &cycle {
+                let row = Row { course: course.clone(), stop: None };
+                let ended = part::run(&lab, id, &row).await.with_context(|| row.to_string())?;
+                note(&mut found, course, ended.passed);
             }
         }
     }
     Ok(found)
 }
 
-/// Every stop at every point.
-pub(crate) fn rows(recorded: &[(Part, Vec<Key>)]) -> Vec<Row> {
-    let points = recorded.iter().flat_map(|(part, keys)| keys.iter().map(move |key| (*part, key)));
-    let stops = points.flat_map(|point| Action::ALL.map(|action| (point, action)));
-    stops
-        .map(|((part, key), action)| Row { part, stops: vec![Stop { key: key.clone(), action }] })
-        .collect()
-}
-
-/// How the rows ended.
-#[derive(Default)]
-pub(crate) struct Ends {
-    pub(crate) right: usize,
-    pub(crate) wrong: Vec<(Row, Release, String)>,
-}
-
-/// Runs the rows on several nodes of both releases at once.
-pub(crate) async fn run(rows: Vec<Row>) -> Ends {
-    let plan = Mutex::new((VecDeque::from(rows), Ends::default()));
-    let nodes = (0..NODES).map(|node| work(Release::ALL[node % 2], &plan));
-    futures_util::future::join_all(nodes).await;
-    plan.into_inner().expect("no panic under the lock").1
-}
-
-type Plan = Mutex<(VecDeque<Row>, Ends)>;
-
-fn locked(plan: &Plan) -> MutexGuard<'_, (VecDeque<Row>, Ends)> {
-    plan.lock().expect("no panic under the lock")
-}
-
-/// One node after the other, until no row is left.
-async fn work(release: Release, plan: &Plan) {
-    while !locked(plan).0.is_empty() {
-        let lab = match boot(release).await {
-            Ok(lab) => lab,
-            Err(error) => {
-                eprintln!("cannot boot: {error:#}");
-                continue;
-            }
-        };
-        for _ in 0..CYCLES {
-            if locked(plan).0.is_empty() || !cycle(&lab, release, plan).await {
-                break;
-            }
+fn note(found: &mut Vec<Recorded>, course: &Course, passed: Vec<Key>) {
+    match found.iter_mut().find(|(it, _)| it == course) {
+        None => found.push((course.clone(), passed)),
+        Some((_, known)) => {
+            let passed: HashSet<_> = passed.into_iter().collect();
+            known.retain(|key| passed.contains(key));
         }
     }
 }
 
-/// An update and its rollback, each part with a row if there is one left. Whether the node is still good. A
-/// rollback that fell back is done again; a finalize that did has nothing to roll back.
-async fn cycle(lab: &Lab, release: Release, plan: &Plan) -> bool {
-    let id = Uuid::new_v4();
-    let mut parts = VecDeque::from(Part::ALL);
-    while let Some(part) = parts.pop_front() {
-        let row = {
-            let rows = &mut locked(plan).0;
-            let next = rows.iter().position(|row| row.part == part);
-            next.and_then(|next| rows.remove(next))
-        };
-        let stops = row.as_ref().map_or(&[][..], |row| &row.stops);
-        let ended = part::run(lab, part, id, stops).await;
-        let ends = &mut locked(plan).1;
-        match (ended, row) {
-            (Ok(ended), row) => {
-                ends.right += usize::from(row.is_some());
-                match (ended.fell_back, part) {
-                    (true, Part::Finalize) => return true,
-                    (true, _) => parts.push_back(part),
-                    (false, _) => {}
-                }
-            }
-            (Err(error), row) => {
-                let row = row.unwrap_or(Row { part, stops: Vec::new() });
-                eprintln!("wrong on {}: {row}\n{error:#}\n", release.name());
-                ends.wrong.push((row, release, format!("{error:#}")));
-                return false;
-            }
+/// Where this way can be gone.
+pub(crate) fn release(way: Way, wanted: Release) -> Release {
+    if way == Way::Held { Release::Trixie } else { wanted }
+}
+
+/// Every stop at every point that is not a row of the good way already.
+pub(crate) fn rows(recorded: &[Recorded]) -> Vec<Row> {
+    let good = |course: &Course| course.way == Way::Watched && course.lead.is_none();
+    let known: HashSet<_> = recorded
+        .iter()
+        .filter(|(course, _)| good(course))
+        .flat_map(|(course, keys)| keys.iter().map(move |key| (course.part, key)))
+        .collect();
+    let is_row = |course: &Course, key: &Key| match (course.way, &course.lead) {
+        (Way::Watched, None) => true,
+        // The process that goes on where another one was stopped.
+        (_, Some(lead)) if lead.key.who == key.who => true,
+        (Way::Passes, _) => is_of_a_pass(key),
+        (Way::Watched | Way::Held, _) => !known.contains(&(course.part, key)),
+    };
+    let mut rows = Vec::new();
+    for (course, keys) in recorded {
+        for key in keys.iter().filter(|key| is_row(course, key)) {
+            rows.extend(Action::ALL.map(|action| {
+                let stop = Some(Stop { key: key.clone(), action });
+                Row { course: course.clone(), stop }
+            }));
         }
     }
-    true
+    rows
+}
+
+/// A pass is a watcher that ends: of what the two have in common, one point of each write is enough.
+fn is_of_a_pass(key: &Key) -> bool {
+    let one_of_a_write = !key.step.starts_with("file.") && !key.step.starts_with("directory.");
+    let export = key.of.starts_with("environment.json");
+    key.who.starts_with("reconcile") && !export && (one_of_a_write || key.step == "file.rename")
+}
+
+/// The steps that are declared and have no row, and the other way round.
+pub(crate) fn without_a_row(recorded: &[Recorded]) -> Vec<&'static str> {
+    let passed: HashSet<_> = recorded.iter().flat_map(|(_, keys)| keys).map(|it| it.step).collect();
+    let apart = |step: &Step| step.kind() == Kind::Apart;
+    let wrong = |step: &&Step| passed.contains(step.name()) == apart(step);
+    Step::ALL.iter().filter(wrong).map(|step| step.name()).collect()
+}
+
+/// One row of each kind of effect and each kind of stop, from here and there.
+pub(crate) fn spread(rows: &[Row]) -> Vec<Row> {
+    let effects = Step::ALL.iter().filter(|step| step.kind() == Kind::Effect);
+    let kinds = effects.flat_map(|step| Action::ALL.map(|action| (step.name(), action)));
+    let of_kind = |step, action| {
+        let fits = move |stop: &Stop| stop.key.step == step && stop.action == action;
+        rows.iter().filter(move |row| row.stop.as_ref().is_some_and(fits)).collect::<Vec<_>>()
+    };
+    let picked = kinds.enumerate().filter_map(|(number, (step, action))| {
+        let fitting = of_kind(step, action);
+        // Of each kind another place: a prime spreads them.
+        fitting.get((number * 7) % fitting.len().max(1)).map(|row| Row::clone(row))
+    });
+    picked.collect()
 }

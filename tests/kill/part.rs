@@ -1,24 +1,34 @@
 //! One part of an update, with its stops, from the request until nothing is left to do.
 
+use std::future::pending;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, OLD, Request, SOON, STATUS};
-use trident_lab::trident::InFlight;
+use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, NODE, OLD, Request, STATUS};
+use trident_lab::stops::Side;
 use trident_lab::trident::proto::v1preview::ServicingState;
+use trident_lab::trident::{InFlight, Method, Script};
 use uuid::Uuid;
 
+use super::booted::eventually;
 use super::judge::{self, Before};
-use super::row::{Key, Part, Stop};
+use super::row::{Key, Part, Row, Way};
 use super::switch::{OtherSlot, Switch};
 
 pub(crate) const WATCHER: &str = "trident-acl-agent.service";
 const REPORT: &str = "trident-acl-agent-report.service";
 const STATE: &str = "/var/lib/trident-acl-agent/state.json";
+/// How long a part may take: other nodes boot at the same time, and a shutdown flushes everybody's files.
+const LIMIT: Duration = Duration::from_secs(120);
 /// How long a settled node is watched for a stop that does not come.
 const NEVER: Duration = Duration::from_secs(2);
+/// How long tridentd still works on the call that it was stopped in.
+const WORK: Duration = Duration::from_millis(1500);
+
+/// Lines of the journal in an error.
+const STORY: usize = 120;
 
 /// How a part went.
 pub(crate) struct Ended {
@@ -29,26 +39,87 @@ pub(crate) struct Ended {
 }
 
 /// Asks for it, stops where it is told to, and judges the end.
-pub(crate) async fn run(lab: &Lab, part: Part, id: Uuid, stops: &[Stop]) -> Result<Ended> {
+pub(crate) async fn run(lab: &Lab, id: Uuid, row: &Row) -> Result<Ended> {
+    let (part, stops) = (row.course.part, row.stops());
     let request = match part {
         Part::Stage => Request::stage(id),
         Part::Finalize => Request::finalize(id),
         Part::Rollback => Request::rollback(id),
     };
     let before = Before::of(lab);
-    let switch = Switch::set(&lab.stops, part, lab.node.boot_count(), stops);
+    let failed = failed(lab).await?;
+    let held = row.course.way == Way::Held && part == Part::Finalize;
+    if held {
+        block_reboot(lab).await?;
+    }
+    stops.iter().for_each(|stop| keep_busy(lab, &stop.key));
+    let switch = Switch::set(&lab.stops, part, lab.node.boot_count(), &stops);
     lab.ask(&request)?;
     let ended = tokio::select! {
-        // The power is in no state that matters once everything is settled.
-        settled = settle(lab, part, &request, &switch) => settled,
+        settled = settle(lab, row, &request, (&switch, &failed)) => settled,
+        // Neither ends well before that, and then neither has anything left to do.
         broken = keep_power(lab, part, &switch) => broken,
+        broken = let_go(lab, &request), if held => broken,
     };
     let passed = switch.passed();
     lab.stops.let_all_pass();
-    ended.with_context(|| lab.node.story())?;
     let hits = switch.hits();
-    before.judge(lab, part, &request, &hits).await?;
+    let judged = match ended {
+        Ok(()) => before.judge(lab, part, &request, &hits).await,
+        Err(error) => Err(error),
+    };
+    judged.map_err(|error| anyhow!("{error:#}\n{}\n{}", tail(&lab.story()), lab.node.story()))?;
     Ok(Ended { passed, fell_back: judge::falls_back(&hits) })
+}
+
+fn tail(story: &str) -> String {
+    let lines: Vec<_> = story.lines().collect();
+    lines.get(lines.len().saturating_sub(STORY)..).unwrap_or_default().join("\n")
+}
+
+/// A process that is stopped after its call leaves a daemon that still works on it.
+fn keep_busy(lab: &Lab, stopped: &Key) {
+    let method = match stopped.of.as_str() {
+        "staging the update" => Method::UpdateStage,
+        "finalizing the update" => Method::UpdateFinalize,
+        "staging the rollback" => Method::RollbackStage,
+        "finalizing the rollback" => Method::RollbackFinalize,
+        "committing" => Method::Commit,
+        _ => return,
+    };
+    if (stopped.step, stopped.side) == ("trident.call", Side::After) {
+        lab.trident.next(method, Script::new().delay(WORK));
+    }
+}
+
+async fn block_reboot(lab: &Lab) -> Result<()> {
+    let block = ["systemd-run", "-q", "--unit=block", "systemd-inhibit", "--who=the backup"];
+    let block = [&block[..], &["--why=it runs", "--mode=block", "sleep", "3600"]].concat();
+    lab.node.run(&block).await?.text()?;
+    eventually("the inhibitor is held", || async {
+        Ok(lab.node.run(&["systemd-inhibit", "--list"]).await?.stdout.contains("the backup"))
+    })
+    .await
+}
+
+/// Lets the reboot happen once the status says who holds it, and that is recorded.
+async fn let_go(lab: &Lab, request: &Request) -> Result<()> {
+    let id = request.operation_id().to_owned();
+    let held = move |status: &Value| {
+        status["operationId"] == id.as_str() && status["message"].to_string().contains("held by")
+    };
+    if lab.kube.wait_for_annotation(NODE, STATUS, LIMIT, held).await.is_ok() {
+        let published = || lab.node.layer().read(STATE).is_ok_and(|text| is_published(&text));
+        eventually("it is recorded", || async { Ok(published()) }).await?;
+        // The power may have been cut, and the inhibitor with it.
+        let _ = lab.node.systemctl(&["stop", "block.service"]).await;
+    }
+    pending().await
+}
+
+fn is_published(state: &[u8]) -> bool {
+    let state: Value = serde_json::from_slice(state).unwrap_or_default();
+    state["completed"].as_array().is_some_and(|done| done.iter().all(|it| it["published"] == true))
 }
 
 /// Cuts the power, and switches it on again, whenever the switch says so.
@@ -82,15 +153,22 @@ pub(crate) fn target(part: Part) -> &'static str {
 }
 
 /// Until the API server has everything, nothing is owed, and everybody is at rest.
-async fn settle(lab: &Lab, part: Part, request: &Request, switch: &Switch) -> Result<()> {
-    lab.terminal(STATUS, request, SOON).await?;
-    if part.reboots() {
-        lab.terminal(COMMIT_STATUS, request, SOON).await?;
+///
+/// What had failed before, stays.
+async fn settle(
+    lab: &Lab,
+    row: &Row,
+    request: &Request,
+    (switch, failed): (&Switch, &[String]),
+) -> Result<()> {
+    lab.terminal(STATUS, request, LIMIT).await?;
+    if row.course.part.reboots() {
+        lab.terminal(COMMIT_STATUS, request, LIMIT).await?;
     }
     let begun = Instant::now();
     let mut settled_since = None;
     loop {
-        let unsettled = unsettled(lab, switch).await;
+        let unsettled = unsettled(lab, row.course.way, switch, failed).await;
         match (&unsettled, switch.missing(), settled_since) {
             (Ok(None), None, _) => return Ok(()),
             (Ok(None), Some(_), None) => settled_since = Some(Instant::now()),
@@ -100,13 +178,18 @@ async fn settle(lab: &Lab, part: Part, request: &Request, switch: &Switch) -> Re
             (Ok(None), Some(_), Some(_)) => {}
             _ => settled_since = None,
         }
-        ensure!(begun.elapsed() < SOON, "it does not come to rest: {unsettled:?}\n{}", lab.story());
+        ensure!(begun.elapsed() < LIMIT, "it does not come to rest: {unsettled:?}");
         sleep(Duration::from_millis(25)).await;
     }
 }
 
 /// What is still to come; an error where the node is off just now.
-async fn unsettled(lab: &Lab, switch: &Switch) -> Result<Option<String>> {
+async fn unsettled(
+    lab: &Lab,
+    way: Way,
+    switch: &Switch,
+    known: &[String],
+) -> Result<Option<String>> {
     if switch.is_frozen() {
         return Ok(Some("the power is being cut".to_owned()));
     }
@@ -115,16 +198,21 @@ async fn unsettled(lab: &Lab, switch: &Switch) -> Result<Option<String>> {
         return Ok(Some(state.to_string()));
     }
     let watcher = lab.node.show(WATCHER, "StatusText").await?;
-    if watcher != "idle; watching Node node-1" {
+    if way != Way::Passes && watcher != "idle; watching Node node-1" {
         return Ok(Some(watcher));
     }
     let report = lab.node.show(REPORT, "ActiveState").await?;
     if report != "inactive" {
         return Ok(Some(format!("the report is {report}")));
     }
+    let unexplained = |unit: &String| !switch.explains(unit) && !known.contains(unit);
+    Ok(failed(lab).await?.into_iter().find(unexplained).map(|unit| format!("{unit} has failed")))
+}
+
+async fn failed(lab: &Lab) -> Result<Vec<String>> {
     let failed = lab.node.systemctl(&["--failed", "--plain", "--no-legend"]).await?;
-    let unexplained = |line: &&str| !switch.explains(line);
-    Ok(failed.text()?.lines().find(unexplained).map(str::to_owned))
+    let names = failed.text()?.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.map(str::to_owned).collect())
 }
 
 fn is_settled(state: &Value) -> bool {

@@ -34,13 +34,24 @@ impl fmt::Display for Part {
     }
 }
 
+/// How the node is, and what keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// As it ships: a resident watcher.
+    Watched,
+    /// Passes by the timer, and nobody resident.
+    Passes,
+    /// Somebody blocks the reboot for a while. Only from systemd 257 on is root held too.
+    Held,
+}
+
 /// A point, told from all others of its part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) who: String,
     pub(crate) step: &'static str,
-    of: String,
-    nth: u32,
+    pub(crate) of: String,
+    pub(crate) nth: u32,
     pub(crate) side: Side,
 }
 
@@ -87,20 +98,55 @@ pub(crate) struct Stop {
     pub(crate) action: Action,
 }
 
-/// One row of the matrix: the last stop is the row's own, what is before it leads there.
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.key, self.action)
+    }
+}
+
+/// A part on its way, with what leads to the steps that a good run does not take.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Course {
+    pub(crate) way: Way,
+    pub(crate) part: Part,
+    pub(crate) lead: Option<Stop>,
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.part)?;
+        match self.way {
+            Way::Watched => {}
+            Way::Passes => write!(f, " by passes")?,
+            Way::Held => write!(f, " held up")?,
+        }
+        self.lead.iter().try_for_each(|lead| write!(f, " after [{lead}]"))
+    }
+}
+
+/// One row of the matrix. Without a stop, it only goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Row {
-    pub(crate) part: Part,
-    pub(crate) stops: Vec<Stop>,
+    pub(crate) course: Course,
+    pub(crate) stop: Option<Stop>,
+}
+
+impl Row {
+    /// It clears a unit that the part before it left, which is gone after a power cut.
+    pub(crate) fn clears_what_is_left(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.key.step == Step::StopUnit.name())
+    }
+
+    /// In their order.
+    pub(crate) fn stops(&self) -> Vec<Stop> {
+        self.course.lead.iter().chain(&self.stop).cloned().collect()
+    }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.part)?;
-        for (number, Stop { key, action }) in self.stops.iter().enumerate() {
-            write!(f, "{} {key}, {action}", if number == 0 { ":" } else { "; then" })?;
-        }
-        Ok(())
+        write!(f, "{}", self.course)?;
+        self.stop.iter().try_for_each(|stop| write!(f, ": {stop}"))
     }
 }
 

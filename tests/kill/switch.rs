@@ -85,13 +85,16 @@ impl Switch {
     }
 
     /// An operation that was killed with its outcome recorded is not started again: its unit stays failed
-    /// until the next one.
+    /// until the next one. A commit of a node that fell back is no good end.
     pub(crate) fn explains(&self, failed: &str) -> bool {
         let killed = |hit: &Hit| match hit.stop.action {
             Action::Kill => failed.starts_with(&format!("trident-acl-agent-{}-", hit.stop.key.who)),
             Action::Power => false,
         };
-        self.lock().hits.iter().any(killed)
+        let fell_back = |hit: &Hit| {
+            hit.slot == OtherSlot::Trying && failed.starts_with("trident-acl-agent-commit.service")
+        };
+        self.lock().hits.iter().any(|hit| killed(hit) || fell_back(hit))
     }
 
     pub(crate) fn passed(&self) -> Vec<Key> {
@@ -131,10 +134,12 @@ impl Inner {
         let boots = || point.boot > self.counter.boot();
         self.hits.is_empty()
             && match (point.who.as_str(), self.part) {
-                ("watcher", Part::Finalize) if at("logind.Reboot") => {
+                ("watcher" | "reconcile", Part::Finalize) if at("logind.Reboot") => {
                     !self.has_written("report", 1)
                 }
-                ("watcher", _) if at("kubernetes.get") && boots() => !self.has_written("commit", 2),
+                ("watcher" | "reconcile", _) if at("kubernetes.get") && boots() => {
+                    !self.has_written("commit", 2)
+                }
                 _ => false,
             }
     }

@@ -1,9 +1,11 @@
 //! A stage that starts again, in the eyes of Nebraska.
 
+use tonic::Code as Status;
 use trident_acl_agent::contract::{Code, Operation};
+use trident_acl_agent::operate::Ended;
 use trident_lab::lab::{APP, Request, TRACK};
 use trident_lab::nebraska::{Fault, InstanceStatus, Verb};
-use trident_lab::trident::{Method, Script};
+use trident_lab::trident::{CallRecord, Method, Outcome, Script};
 
 use crate::bench::{Bench, eventually};
 
@@ -82,4 +84,42 @@ bench_test!(what_was_staged_of_the_same_update_is_known_too, async |bench| {
     bench.report().await.expect("all is delivered");
     bench.carry_out_well(&bench.request(Operation::Stage)).await;
     assert_eq!(bench.said(), ["check", "13,1", "14,1", "check", "13,1"], "no failure is told");
+});
+
+bench_test!(a_call_that_still_runs_is_not_made_again_when_it_is_over, async |bench| {
+    let update = bench.update().await;
+    for operation in [Operation::Rollback, Operation::Finalize] {
+        let method = match operation {
+            Operation::Rollback => Method::RollbackFinalize,
+            Operation::Stage | Operation::Finalize => {
+                bench.carry_out_well(&bench.request_of(update, Operation::Stage)).await;
+                Method::UpdateFinalize
+            }
+        };
+        let begun = bench.trident.calls_of(method).len();
+        let gate = bench.trident.hold(method, Script::new());
+        let request = bench.request_of(update, operation);
+        bench.accept(&request);
+        tokio::select! {
+            ended = bench.start(&request) => panic!("it waits for tridentd: {ended:?}"),
+            () = gate.reached() => {}
+        }
+        let release = async {
+            let calls = || bench.trident.calls_of(method).len() - begun;
+            eventually("the next attempt was told that tridentd is busy", || calls() > 1).await;
+            gate.release();
+        };
+        let (ended, ()) = tokio::join!(bench.start(&request), release);
+        ended.expect("an outcome");
+        let status = bench.status(&request);
+        assert_eq!(status.code, Code::Success, "{}", status.message);
+        let calls = bench.trident.calls_of(method).split_off(begun);
+        let done = |call: &&CallRecord| matches!(call.outcome, Some(Outcome::Succeeded(_)));
+        let refused =
+            |call: &&CallRecord| call.outcome == Some(Outcome::Status(Status::Unavailable));
+        assert_eq!(calls.iter().filter(done).count(), 1, "{calls:?}");
+        assert_eq!(calls.iter().filter(refused).count(), calls.len() - 1, "{calls:?}");
+        bench.reboot();
+        assert_eq!(bench.commit().await.unwrap(), Ended::With(Code::Success));
+    }
 });
