@@ -14,7 +14,7 @@ use super::answer::answer;
 use super::means::Means;
 use crate::contract::Operation;
 use crate::contract::chain;
-use crate::decide::{Answer, Served};
+use crate::decide::{Answer, Served, is_on_target};
 use crate::state::{Arming, InFlight};
 use crate::trident::{Error, Retry, ServicingState};
 
@@ -91,7 +91,8 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
         }
     };
     let rebooted = marker != means.boot_id;
-    let on_target = is_on_target(means, operation);
+    let version = means.host.version(&means.config.current_version).unwrap_or_default();
+    let on_target = is_on_target(&operation.request, &operation.from_version, &version);
     match state {
         // Armed in a boot that no record tells of, and not on the target: rebooting once more is safe, and
         // the commit after it tells the truth.
@@ -102,15 +103,6 @@ async fn find_out(means: &Means, operation: &InFlight, marker: &str) -> Option<S
         Some(ServicingState::UpdateAbHealthCheckFailed) => Some(marker.to_owned()),
         // Committed by another, or a daemon without this question.
         _ => (rebooted && on_target).then(|| marker.to_owned()),
-    }
-}
-
-/// A rollback names no target: there, any version other than the one it left.
-fn is_on_target(means: &Means, operation: &InFlight) -> bool {
-    let version = means.host.version(&means.config.current_version).unwrap_or_default();
-    match operation.request.target_version() {
-        Some(target) => version == target,
-        None => version != operation.from_version,
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn rename_flushed(from: &Path, to: &Path) -> io::Result<()> {
     steps::done(Step::DirectoryFlush, to, || File::open(directory_of(to))?.sync_all())
 }
 
-fn directory_of(path: &Path) -> &Path {
+pub(super) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
