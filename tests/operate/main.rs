@@ -11,6 +11,7 @@ mod bench;
 
 mod answers;
 mod cookie;
+mod disk;
 mod events;
 mod resumed;
 mod shapes;
