@@ -4,6 +4,8 @@
 mod booted;
 #[path = "kill/judge.rs"]
 mod judge;
+#[path = "kill/lost.rs"]
+mod lost;
 #[path = "kill/matrix.rs"]
 mod matrix;
 #[path = "kill/part.rs"]
@@ -44,8 +46,9 @@ async fn every_step_has_a_row_and_a_spread_of_them_ends_right() -> Result<()> {
 #[ignore = "half an hour: make test-kill"]
 async fn the_whole_matrix_ends_right() -> Result<()> {
     let only = std::env::var(ONLY).unwrap_or_default();
-    let rows = rows(&recorded(3).await?);
-    all_end_right(rows.into_iter().filter(|row| row.to_string().contains(&only)).collect()).await
+    let recorded = recorded(3).await?;
+    let rows = rows(&recorded).into_iter().chain(lost::rows(&recorded));
+    all_end_right(rows.filter(|row| row.to_string().contains(&only)).collect()).await
 }
 
 async fn all_end_right(rows: Vec<Row>) -> Result<()> {

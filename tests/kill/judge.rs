@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use tonic::Code;
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, OLD, Request, STATUS};
-use trident_lab::nebraska::{DropReason, InstanceStatus};
+use trident_lab::nebraska::{DropReason, Instance, InstanceStatus};
 use trident_lab::trident::proto::v1::ServicingKind;
 use trident_lab::trident::{CallRecord, Method, Outcome};
 
@@ -33,6 +33,8 @@ pub(crate) struct Before {
     calls: usize,
     omaha: usize,
     dropped: usize,
+    /// As Nebraska has it; none before the first stage.
+    instance: Option<Instance>,
 }
 
 impl Before {
@@ -42,6 +44,7 @@ impl Before {
             calls: lab.trident.calls().len(),
             omaha: lab.nebraska.requests().len(),
             dropped: lab.nebraska.dropped_events().len(),
+            instance: lab.nebraska.instances().pop(),
         }
     }
 
@@ -53,6 +56,10 @@ impl Before {
         request: &Request,
         hits: &[Hit],
     ) -> Result<()> {
+        if hits.iter().any(|hit| hit.stop.action == Action::Lose) {
+            self.lost(lab, part, request, hits)?;
+            return no_litter(lab).await;
+        }
         let judged = self.statuses(lab, part, request, hits).and_then(|()| {
             self.boots(lab, part, hits)?;
             self.trident(lab, part, hits)?;
@@ -89,9 +96,43 @@ impl Before {
         Ok(())
     }
 
+    fn is_stale(&self) -> bool {
+        self.instance.as_ref().is_some_and(|it| it.update_in_progress)
+    }
+
+    /// Without its memory, the agent goes by what the Node says and what tridentd can account for: one outcome,
+    /// never a success that was none, and nothing in progress for ever.
+    fn lost(&self, lab: &Lab, part: Part, request: &Request, hits: &[Hit]) -> Result<()> {
+        let one_end = |codes: &[String]| match codes {
+            [end] => end != "InProgress",
+            [begun, end] => begun == "InProgress" && end != begun,
+            _ => false,
+        };
+        let (codes, commit) = (lab.codes(STATUS, request), lab.codes(COMMIT_STATUS, request));
+        ensure!(one_end(&codes), "{STATUS}: {codes:?}");
+        let armed = part.reboots() && codes.last().is_some_and(|code| code == "Success");
+        ensure!(one_end(&commit) || (!armed && commit.is_empty()), "{COMMIT_STATUS}: {commit:?}");
+        let booted = lab.trident.booted_slot().version == target(part);
+        match (part, commit.last().map(String::as_str)) {
+            (Part::Stage, _) => {
+                ensure!(codes.last().is_some_and(|it| it == "Success"), "{codes:?}")
+            }
+            (_, Some("Success")) => ensure!(booted, "a false success"),
+            (_, Some("TargetBootFailed")) => {
+                ensure!(!booted && falls_back(hits), "a false failure")
+            }
+            (_, end) => {
+                ensure!(!booted, "it is on the target, and the end is {end:?} of {codes:?}")
+            }
+        }
+        let most = self.boots + 1 + u32::from(part.reboots());
+        ensure!(lab.node.boot_count() <= most, "{} boots", lab.node.boot_count());
+        Ok(())
+    }
+
     /// A power cut is a boot; where the other slot was armed it is the one that was due.
     fn boots(&self, lab: &Lab, part: Part, hits: &[Hit]) -> Result<()> {
-        let cuts = hits.iter().filter(|hit| hit.stop.action == Action::Power).count();
+        let cuts = hits.iter().filter(|hit| hit.stop.action.cuts_power()).count();
         let due = hits.iter().any(|hit| hit.slot == OtherSlot::Armed);
         let own = u32::from(part.reboots() && !due);
         let expected = self.boots + own + u32::try_from(cuts)?;
@@ -145,19 +186,30 @@ impl Before {
         let mut events: Vec<_> = taken.flat_map(|request| request.events()).collect();
         events.dedup();
         let (expected, status): (&[_], _) = match part {
+            // The server believes in an update whose end was lost with the state: it is released first.
+            Part::Stage if self.is_stale() => {
+                (&[(3, 0), (13, 1), (14, 1)], InstanceStatus::Downloaded)
+            }
             Part::Stage => (&[(13, 1), (14, 1)], InstanceStatus::Downloaded),
             Part::Finalize if falls_back(hits) => (&[(800, 1), (3, 0)], InstanceStatus::Error),
             Part::Finalize => (&[(800, 1), (3, 2)], InstanceStatus::Complete),
-            Part::Rollback => (&[], InstanceStatus::Complete),
+            Part::Rollback => {
+                (&[], self.instance.as_ref().map_or(InstanceStatus::Undefined, |it| it.status))
+            }
         };
         ensure!(events == expected, "events: {events:?}");
         let instance = lab.nebraska.instance(&lab.machine()?).context("no instance")?;
         ensure!(instance.status == status, "{instance:?}");
-        ensure!(instance.update_in_progress == (part == Part::Stage), "{instance:?}");
+        let in_progress = match part {
+            Part::Stage => true,
+            Part::Finalize => false,
+            Part::Rollback => self.is_stale(),
+        };
+        ensure!(instance.update_in_progress == in_progress, "{instance:?}");
         let dropped = lab.nebraska.dropped_events().split_off(self.dropped);
         // Taken by the server, and then not recorded as taken.
         let told_again =
-            hits.iter().any(|hit| hit.stop.key.who == "report" || hit.stop.action == Action::Power);
+            hits.iter().any(|hit| hit.stop.key.who == "report" || hit.stop.action.cuts_power());
         let late = dropped.iter().all(|it| it.reason == DropReason::NoUpdateInProgress);
         ensure!(dropped.is_empty() || (told_again && late), "dropped: {dropped:?}");
         Ok(())

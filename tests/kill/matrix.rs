@@ -137,7 +137,7 @@ pub(crate) fn rows(recorded: &[Recorded]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (course, keys) in recorded {
         for key in keys.iter().filter(|key| is_row(course, key)) {
-            rows.extend(Action::ALL.map(|action| {
+            rows.extend(Action::STOPS.map(|action| {
                 let stop = Some(Stop { key: key.clone(), action });
                 Row { course: course.clone(), stop }
             }));
@@ -164,7 +164,7 @@ pub(crate) fn without_a_row(recorded: &[Recorded]) -> Vec<&'static str> {
 /// One row of each kind of effect and each kind of stop, from here and there.
 pub(crate) fn spread(rows: &[Row]) -> Vec<Row> {
     let effects = Step::ALL.iter().filter(|step| step.kind() == Kind::Effect);
-    let kinds = effects.flat_map(|step| Action::ALL.map(|action| (step.name(), action)));
+    let kinds = effects.flat_map(|step| Action::STOPS.map(|action| (step.name(), action)));
     let of_kind = |step, action| {
         let fits = move |stop: &Stop| stop.key.step == step && stop.action == action;
         rows.iter().filter(move |row| row.stop.as_ref().is_some_and(fits)).collect::<Vec<_>>()

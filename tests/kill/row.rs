@@ -76,10 +76,17 @@ pub(crate) enum Action {
     Kill,
     /// The whole node, and tridentd with it.
     Power,
+    /// The same, and the state file is gone when it boots.
+    Lose,
 }
 
 impl Action {
-    pub(crate) const ALL: [Self; 2] = [Self::Kill, Self::Power];
+    /// What nothing may be lost by.
+    pub(crate) const STOPS: [Self; 2] = [Self::Kill, Self::Power];
+
+    pub(crate) fn cuts_power(self) -> bool {
+        self != Self::Kill
+    }
 }
 
 impl fmt::Display for Action {
@@ -87,6 +94,7 @@ impl fmt::Display for Action {
         f.write_str(match self {
             Self::Kill => "killed",
             Self::Power => "power cut",
+            Self::Lose => "state lost",
         })
     }
 }
@@ -132,6 +140,10 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    pub(crate) fn loses(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.action == Action::Lose)
+    }
+
     /// It clears a unit that the part before it left, which is gone after a power cut.
     pub(crate) fn clears_what_is_left(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.key.step == Step::StopUnit.name())

@@ -8,8 +8,8 @@ use trident_lab::node::Release;
 use uuid::Uuid;
 
 use super::matrix::{boot, release};
-use super::part;
 use super::row::{Course, Part, Row, Way};
+use super::{lost, part};
 
 /// Updates and rollbacks of one node, before there is a fresh one: what it has published is checked anew
 /// each time.
@@ -65,11 +65,29 @@ async fn work(wanted: Release, plan: &Mutex<Plan>) {
 
 async fn use_up(lab: &Lab, release: Release, way: Way, plan: &Mutex<Plan>) {
     for _ in 0..CYCLES {
-        let left = locked(plan).rows.iter().any(|row| row.course.way == way);
-        if !left || !cycle(lab, release, way, plan).await {
+        let next = locked(plan).rows.iter().find(|row| row.course.way == way).map(Row::loses);
+        let good = match next {
+            None => false,
+            Some(true) => lost(lab, release, plan).await,
+            Some(false) => cycle(lab, release, way, plan).await,
+        };
+        if !good {
             return;
         }
     }
+}
+
+/// One after the other, each with the updates that it needs.
+async fn lost(lab: &Lab, release: Release, plan: &Mutex<Plan>) -> bool {
+    let Some(row) = locked(plan).rows.pop_front() else { return false };
+    match lost::run(lab, &row).await {
+        Ok(()) => locked(plan).ends.right += 1,
+        Err(ref error) => {
+            note(plan, row, release, error);
+            return false;
+        }
+    }
+    true
 }
 
 /// An update and its rollback, each part with a row if there is one left. Whether the node is still good. A

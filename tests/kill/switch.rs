@@ -66,6 +66,11 @@ impl Switch {
         self.lock().frozen
     }
 
+    /// The stop that is carried out takes the state file too.
+    pub(crate) fn loses(&self) -> bool {
+        self.lock().hits.last().is_some_and(|hit| hit.stop.action == Action::Lose)
+    }
+
     /// The power was cut; the node boots.
     pub(crate) fn thaw(&self, slot: OtherSlot) {
         let mut inner = self.lock();
@@ -89,7 +94,7 @@ impl Switch {
     pub(crate) fn explains(&self, failed: &str) -> bool {
         let killed = |hit: &Hit| match hit.stop.action {
             Action::Kill => failed.starts_with(&format!("trident-acl-agent-{}-", hit.stop.key.who)),
-            Action::Power => false,
+            Action::Power | Action::Lose => false,
         };
         let fell_back = |hit: &Hit| {
             hit.slot == OtherSlot::Trying && failed.starts_with("trident-acl-agent-commit.service")
@@ -123,7 +128,7 @@ impl Inner {
         self.hits.push(Hit { stop, slot: OtherSlot::AsItIs });
         self.counter = Counter::new(point.boot);
         self.passed.clear();
-        self.frozen = action == Action::Power;
+        self.frozen = action.cuts_power();
         if self.frozen { Answer::Wait } else { Answer::Kill }
     }
 
