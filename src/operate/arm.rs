@@ -29,17 +29,16 @@ pub(super) struct Armed {
     pub(super) boot_marker: String,
 }
 
+/// What an earlier attempt has armed; `None`: nothing, or nobody can tell.
+pub(super) async fn earlier(means: &Means, operation: &InFlight) -> Option<Armed> {
+    let arming = operation.arming.as_ref()?;
+    info!("an earlier attempt was arming the boot, finding out how far it came");
+    let boot_marker = find_out(means, operation, &arming.boot_marker).await?;
+    Some(Armed { answer: done(operation), boot_marker })
+}
+
 pub(super) async fn arm(means: &Means, operation: &InFlight) -> Result<Armed, OperateError> {
-    let marker = match &operation.arming {
-        Some(arming) => {
-            info!("an earlier attempt was arming the boot, finding out how far it came");
-            if let Some(marker) = find_out(means, operation, &arming.boot_marker).await {
-                return Ok(Armed { answer: done(operation), boot_marker: marker });
-            }
-            means.boot_id.clone()
-        }
-        None => means.boot_id.clone(),
-    };
+    let marker = means.boot_id.clone();
     let arming = Arming { boot_marker: marker.clone() };
     means.store.update(|state| {
         if let Some(operation) = &mut state.operation {

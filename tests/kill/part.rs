@@ -36,8 +36,6 @@ pub(crate) struct Ended {
     pub(crate) passed: Vec<Key>,
     /// The one boot of the other slot was cut off, and the node came back on the one it had.
     pub(crate) fell_back: bool,
-    /// Its terminal code, or that of its commit.
-    pub(crate) code: String,
 }
 
 /// Asks for it, stops where it is told to, and judges the end.
@@ -71,9 +69,7 @@ pub(crate) async fn run(lab: &Lab, id: Uuid, row: &Row) -> Result<Ended> {
         Err(error) => Err(error),
     };
     judged.map_err(|error| anyhow!("{error:#}\n{}\n{}", tail(&lab.story()), lab.node.story()))?;
-    let key = if part.reboots() { COMMIT_STATUS } else { STATUS };
-    let code = lab.codes(key, &request).pop().unwrap_or_default();
-    Ok(Ended { passed, fell_back: judge::falls_back(&hits), code })
+    Ok(Ended { passed, fell_back: judge::falls_back(&hits) })
 }
 
 fn tail(story: &str) -> String {

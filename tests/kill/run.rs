@@ -17,6 +17,9 @@ const CYCLES: usize = 10;
 /// A node waits most of the time.
 const NODES: usize = 4;
 
+/// How often a run says how far it has come.
+const SAID_EVERY: usize = 100;
+
 /// How the rows ended.
 #[derive(Default)]
 pub(crate) struct Ends {
@@ -79,9 +82,10 @@ async fn use_up(lab: &Lab, release: Release, way: Way, plan: &Mutex<Plan>) {
 
 /// One after the other, each with the updates that it needs.
 async fn lost(lab: &Lab, release: Release, plan: &Mutex<Plan>) -> bool {
-    let Some(row) = locked(plan).rows.pop_front() else { return false };
+    let row = take(plan, Row::loses);
+    let Some(row) = row else { return true };
     match lost::run(lab, &row).await {
-        Ok(()) => locked(plan).ends.right += 1,
+        Ok(()) => right(plan, &row),
         Err(ref error) => {
             note(plan, row, release, error);
             return false;
@@ -101,7 +105,7 @@ async fn cycle(lab: &Lab, release: Release, way: Way, plan: &Mutex<Plan>) -> boo
         undisturbed &= row.stop.is_none();
         match part::run(lab, id, &row).await {
             Ok(ended) => {
-                locked(plan).ends.right += usize::from(row.stop.is_some());
+                right(plan, &row);
                 match (ended.fell_back, part) {
                     (true, Part::Finalize) => return true,
                     (true, _) => parts.push_back(part),
@@ -119,13 +123,27 @@ async fn cycle(lab: &Lab, release: Release, way: Way, plan: &Mutex<Plan>) -> boo
 
 /// The next row of this part, or else the part alone.
 fn next(plan: &Mutex<Plan>, way: Way, part: Part, undisturbed: bool) -> Row {
-    let rows = &mut locked(plan).rows;
     let fits = |it: &Row| {
-        (it.course.way, it.course.part) == (way, part) && (undisturbed || !it.clears_what_is_left())
+        !it.loses()
+            && (it.course.way, it.course.part) == (way, part)
+            && (undisturbed || !it.clears_what_is_left())
     };
-    let found = rows.iter().position(fits);
     let alone = Row { course: Course { way, part, lead: None }, stop: None };
-    found.and_then(|at| rows.remove(at)).unwrap_or(alone)
+    take(plan, fits).unwrap_or(alone)
+}
+
+fn take(plan: &Mutex<Plan>, fits: impl Fn(&Row) -> bool) -> Option<Row> {
+    let rows = &mut locked(plan).rows;
+    let found = rows.iter().position(fits);
+    found.and_then(|at| rows.remove(at))
+}
+
+fn right(plan: &Mutex<Plan>, row: &Row) {
+    let plan = &mut locked(plan);
+    plan.ends.right += usize::from(row.stop.is_some());
+    if row.stop.is_some() && plan.rows.len().is_multiple_of(SAID_EVERY) {
+        eprintln!("{} stops left", plan.rows.len());
+    }
 }
 
 fn note(plan: &Mutex<Plan>, row: Row, release: Release, error: &anyhow::Error) {

@@ -89,7 +89,7 @@ async fn tell(
     assert!(bench.state().owed_events.is_empty(), "{what}");
 }
 
-/// The disk fills up while tridentd works: the boot is armed, and that cannot be recorded.
+// The disk fills up while tridentd works: the boot is armed, and that cannot be recorded.
 bench_test!(an_outcome_that_finds_no_room_is_found_out_later, async |mut bench| {
     let disk = bench.small_disk();
     let update = uuid::Uuid::new_v4();

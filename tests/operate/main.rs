@@ -15,4 +15,5 @@ mod disk;
 mod events;
 mod resumed;
 mod shapes;
+mod timeouts;
 mod tridentd;
