@@ -174,9 +174,9 @@ fn each_step_is_described() -> Result<()> {
 
 /// The source of an integration test, in one file or several, or of a room's unit tests.
 fn tests_of(place: &str) -> Result<String> {
-    let integration = root().join("tests").join(format!("{place}.rs"));
-    let mut files: Vec<_> = integration.exists().then_some(integration).into_iter().collect();
     let (modules, room) = (root().join("tests").join(place), root().join("src").join(place));
+    let single = [modules.with_extension("rs"), room.join("tests.rs")];
+    let mut files: Vec<_> = single.into_iter().filter(|it| it.exists()).collect();
     for directory in [modules, room.join("tests")].iter().filter(|it| it.exists()) {
         for file in std::fs::read_dir(directory)? {
             files.push(file?.path());

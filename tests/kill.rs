@@ -29,7 +29,8 @@ use trident_acl_agent::steps::Step;
 const ONLY: &str = "ROWS";
 
 async fn recorded(times: usize) -> Result<Vec<Recorded>> {
-    let ways = [Way::Watched, Way::Held, Way::Passes].map(|way| record(way, times));
+    let ways =
+        [Way::Watched, Way::WatcherFirst, Way::Held, Way::Passes].map(|way| record(way, times));
     Ok(futures_util::future::try_join_all(ways).await?.concat())
 }
 

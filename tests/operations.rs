@@ -16,6 +16,7 @@ use uuid::Uuid;
 booted::on_each_release!(
     a_killed_stage_is_resumed,
     an_operation_that_always_dies_is_given_up,
+    what_is_stuck_is_ended_by_systemd,
     nebraska_has_no_such_update,
     time_outs_and_a_busy_tridentd,
     a_commit_waits_for_tridentd,
@@ -26,6 +27,8 @@ booted::on_each_release!(
     the_connection_checks,
     the_boot_has_no_cycle_and_the_units_are_valid,
 );
+
+const COMMIT: &str = "trident-acl-agent-commit.service";
 
 /// Waits until the process of the operation's unit is another, and kills it.
 async fn kill_next(lab: &Lab, request: &Request, known: &mut String) -> Result<()> {
@@ -80,6 +83,44 @@ async fn an_operation_that_always_dies_is_given_up(setup: booted::Setup) -> Resu
     expect_code(&lab, &status, "AgentInternalError")?;
     let message = status["message"].as_str().context("no message")?;
     ensure!(message.contains("signal") && message.contains("4 starts"), "{message}");
+    Ok(())
+}
+
+/// systemd's own limit, shortened by drop-ins, ends a program that no longer runs its own.
+async fn what_is_stuck_is_ended_by_systemd(setup: booted::Setup) -> Result<()> {
+    let drop_in = |unit: &str| format!("/etc/systemd/system/{unit}.d/60-short.conf");
+    let setup = setup
+        .file(&drop_in("trident-acl-agent-stage-.service"), "[Service]\nTimeoutStartSec=2s\n")
+        .file(&drop_in(COMMIT), "[Service]\nTimeoutStartSec=2s\nRestartSec=100ms\n");
+    let lab = setup.boot().await?;
+    let id = Uuid::new_v4();
+    let stage = Request::stage(id);
+    let gate = lab.trident.hold(Method::UpdateStage, Script::new());
+    lab.ask(&stage)?;
+    gate.reached().await;
+    lab.node.systemctl(&["kill", "--signal=STOP", &stage.unit()]).await?.text()?;
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "AgentInternalError")?;
+    let message = status["message"].as_str().context("no message")?;
+    ensure!(message.contains("\"timeout\"") && message.contains("4 starts"), "{message}");
+    ensure!(lab.node.show(&stage.unit(), "Result").await? == "timeout");
+    gate.release();
+
+    carry_out(&lab, &Request::stage(id), "Success").await?;
+    let gate = lab.trident.hold(Method::Commit, Script::new());
+    let finalize = Request::finalize(id);
+    carry_out(&lab, &finalize, "Success").await?;
+    gate.reached().await;
+    lab.node.systemctl(&["kill", "--signal=STOP", COMMIT]).await?.text()?;
+    eventually("systemd ends it, and starts it again", || async {
+        let restarts = lab.node.show(COMMIT, "NRestarts").await?;
+        Ok(restarts.parse::<u32>().is_ok_and(|restarts| restarts > 0))
+    })
+    .await?;
+    gate.release();
+    committed(&lab, &finalize, "Success").await?;
+    ensure!(lab.codes(COMMIT_STATUS, &finalize) == ["InProgress", "Success"]);
+    ensure!(lab.node.boot_count() == 2);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The state file is lost at each point at which it, or the world, has just changed.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use trident_lab::lab::{Lab, OLD};
 use trident_lab::stops::Side;
 use uuid::Uuid;
@@ -40,7 +40,8 @@ pub(crate) async fn run(lab: &Lab, row: &Row) -> Result<()> {
     for before in Part::ALL.into_iter().take_while(|it| *it != part) {
         part::run(lab, id, &alone(before)).await.context("before it")?;
     }
-    part::run(lab, id, row).await?;
+    let missed = part::run(lab, id, row).await?.missed;
+    ensure!(missed.is_none(), "it was never stopped");
     let id = Uuid::new_v4();
     let again = match lab.version().await? == OLD {
         true => &Part::ALL[..],

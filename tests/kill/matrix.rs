@@ -69,7 +69,7 @@ fn courses(way: Way) -> Vec<[Course; 3]> {
     let after = |action| [(finalized(), action), (undone(), action)];
     let leads = match way {
         Way::Watched => vec![None, Some(after(Action::Kill)), Some(after(Action::Power))],
-        Way::Passes | Way::Held => vec![None],
+        Way::WatcherFirst | Way::Passes | Way::Held => vec![None],
     };
     let course = |part, lead: Option<(Key, Action)>| {
         let lead = lead.map(|(key, action)| Stop { key, action });
@@ -97,6 +97,7 @@ pub(crate) async fn record(way: Way, times: usize) -> Result<Vec<Recorded>> {
             for course in &cycle {
                 let row = Row { course: course.clone(), stop: None };
                 let ended = part::run(&lab, id, &row).await.with_context(|| row.to_string())?;
+                ensure!(ended.missed.is_none(), "{row}: it was never stopped");
                 note(&mut found, course, ended.passed);
             }
         }
@@ -132,7 +133,7 @@ pub(crate) fn rows(recorded: &[Recorded]) -> Vec<Row> {
         // The process that goes on where another one was stopped.
         (_, Some(lead)) if lead.key.who == key.who => true,
         (Way::Passes, _) => is_of_a_pass(key),
-        (Way::Watched | Way::Held, _) => !known.contains(&(course.part, key)),
+        (Way::Watched | Way::WatcherFirst | Way::Held, _) => !known.contains(&(course.part, key)),
     };
     let mut rows = Vec::new();
     for (course, keys) in recorded {

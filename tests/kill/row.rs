@@ -39,6 +39,8 @@ impl fmt::Display for Part {
 pub(crate) enum Way {
     /// As it ships: a resident watcher.
     Watched,
+    /// The same, and after a boot the watcher comes before the commit.
+    WatcherFirst,
     /// Passes by the timer, and nobody resident.
     Passes,
     /// Somebody blocks the reboot for a while. Only from systemd 257 on is root held too.
@@ -125,6 +127,7 @@ impl fmt::Display for Course {
         write!(f, "{}", self.part)?;
         match self.way {
             Way::Watched => {}
+            Way::WatcherFirst => write!(f, ", the watcher first")?,
             Way::Passes => write!(f, " by passes")?,
             Way::Held => write!(f, " held up")?,
         }

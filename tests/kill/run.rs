@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
+use anyhow::anyhow;
 use trident_lab::lab::Lab;
 use trident_lab::node::Release;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ use super::{lost, part};
 const CYCLES: usize = 10;
 /// A node waits most of the time.
 const NODES: usize = 4;
+/// How often a row is taken to a point that two processes race for.
+const TRIES: usize = 5;
 
 /// How often a run says how far it has come.
 const SAID_EVERY: usize = 100;
@@ -35,12 +38,14 @@ pub(crate) struct Wrong {
 
 struct Plan {
     rows: VecDeque<Row>,
+    /// Rows that did not come by their point.
+    missed: Vec<Row>,
     ends: Ends,
 }
 
 /// Every row, on nodes of both releases.
 pub(crate) async fn run(rows: Vec<Row>) -> Ends {
-    let plan = Mutex::new(Plan { rows: rows.into(), ends: Ends::default() });
+    let plan = Mutex::new(Plan { rows: rows.into(), missed: Vec::new(), ends: Ends::default() });
     let nodes = (0..NODES).map(|node| work(Release::ALL[node % Release::ALL.len()], &plan));
     futures_util::future::join_all(nodes).await;
     plan.into_inner().expect("no panic under the lock").ends
@@ -105,7 +110,10 @@ async fn cycle(lab: &Lab, release: Release, way: Way, plan: &Mutex<Plan>) -> boo
         undisturbed &= row.stop.is_none();
         match part::run(lab, id, &row).await {
             Ok(ended) => {
-                right(plan, &row);
+                match ended.missed {
+                    None => right(plan, &row),
+                    Some(_) => again(plan, row, release),
+                }
                 match (ended.fell_back, part) {
                     (true, Part::Finalize) => return true,
                     (true, _) => parts.push_back(part),
@@ -136,6 +144,20 @@ fn take(plan: &Mutex<Plan>, fits: impl Fn(&Row) -> bool) -> Option<Row> {
     let rows = &mut locked(plan).rows;
     let found = rows.iter().position(fits);
     found.and_then(|at| rows.remove(at))
+}
+
+/// It went well, but by another way.
+fn again(plan: &Mutex<Plan>, row: Row, release: Release) {
+    let times = {
+        let missed = &mut locked(plan).missed;
+        missed.push(row.clone());
+        missed.iter().filter(|it| **it == row).count()
+    };
+    if times < TRIES {
+        locked(plan).rows.push_back(row);
+    } else {
+        note(plan, row, release, &anyhow!("in {times} tries it was never stopped"));
+    }
 }
 
 fn right(plan: &Mutex<Plan>, row: &Row) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use trident_lab::stops::{Answer, Point, Side, Stops};
 
-use super::row::{Action, Counter, Key, Part, Stop};
+use super::row::{Action, Counter, Course, Key, Part, Stop, Way};
 
 /// A stop that was carried out.
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ pub(crate) struct Switch(Arc<Mutex<Inner>>);
 
 struct Inner {
     part: Part,
+    way: Way,
     counter: Counter,
     stops: VecDeque<Stop>,
     hits: Vec<Hit>,
@@ -43,9 +44,10 @@ struct Inner {
 
 impl Switch {
     /// From now on, the lab stops at these points, in this order.
-    pub(crate) fn set(stops: &Stops, part: Part, boot: u32, wanted: &[Stop]) -> Self {
+    pub(crate) fn set(stops: &Stops, course: &Course, boot: u32, wanted: &[Stop]) -> Self {
         let inner = Inner {
-            part,
+            part: course.part,
+            way: course.way,
             counter: Counter::new(boot),
             stops: wanted.iter().cloned().collect(),
             hits: Vec::new(),
@@ -132,8 +134,9 @@ impl Inner {
         if self.frozen { Answer::Wait } else { Answer::Kill }
     }
 
-    /// Until the first stop there is one order: the event goes out before the reboot, and the commit is
-    /// through before the watcher of the new boot looks. After it things go as they come.
+    /// Until the first stop there is one order: the event goes out before the reboot, and after the boot either
+    /// the commit is through before the watcher looks, or the watcher has announced it before it begins. After
+    /// the stop things go as they come.
     fn is_too_early(&self, point: &Point) -> bool {
         let at = |step: &str| point.step == step && point.side == Side::Before;
         let boots = || point.boot > self.counter.boot();
@@ -142,7 +145,13 @@ impl Inner {
                 ("watcher" | "reconcile", Part::Finalize) if at("logind.Reboot") => {
                     !self.has_written("report", 1)
                 }
-                ("watcher" | "reconcile", _) if at("kubernetes.get") && boots() => {
+                // The environment for the other units is its first.
+                ("commit", _) if self.way == Way::WatcherFirst && at("file.write") && boots() => {
+                    !self.has_written("watcher after the boot", 2)
+                }
+                ("watcher" | "reconcile", _)
+                    if self.way != Way::WatcherFirst && at("kubernetes.get") && boots() =>
+                {
                     !self.has_written("commit", 2)
                 }
                 _ => false,
