@@ -1,7 +1,7 @@
 //! The order of the system calls: what a step depends on is written, flushed, put in place, and its directory
 //! flushed, before the step. Page caches survive the power cuts of the lab, so this is what stands for them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "they are the product's rules on files")]
 
 #[path = "program/mod.rs"]

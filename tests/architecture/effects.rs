@@ -71,7 +71,7 @@ fn bare(path: &str, text: &str) -> Vec<String> {
     let is_effect = |words: &[String]| {
         let named =
             |effect: &&str| words.iter().take(effect.split(' ').count()).eq(effect.split(' '));
-        FILES.iter().chain(own).any(|effect| named(&effect))
+        FILES.iter().chain(own).any(named)
     };
     let in_a_step =
         |words: &[String]| words.iter().any(|it| matches!(it.as_str(), "steps" | "Step"));

@@ -8,8 +8,9 @@ use trident_lab::trident::{Method, Outcome, Script};
 
 use crate::bench::Bench;
 
-/// One trouble, and how it ends.
-type Trouble = (&'static str, fn(&SmallDisk), fn(&SmallDisk));
+type Change = fn(&SmallDisk);
+/// One trouble, how it comes and how it goes.
+type Trouble = (&'static str, Change, Change);
 
 const TROUBLES: [Trouble; 2] = [
     ("full", |disk| disk.fill().unwrap(), |disk| disk.empty().unwrap()),
@@ -26,7 +27,7 @@ fn changes(bench: &Bench) -> usize {
 
 fn is_said(ended: Result<Ended, OperateError>, what: &str) {
     let error = ended.expect_err(what);
-    let OperateError::Store(_) = &error else { panic!("{what}: {error:?}") };
+    assert!(matches!(error, OperateError::Store(_)), "{what}: {error:?}");
     let said = chain(&error);
     assert!(said.contains("state.json"), "{what}: {said}");
     let cause = ["No space left", "Read-only file system"];
@@ -71,12 +72,7 @@ bench_test!(what_cannot_be_recorded_is_not_begun, async |mut bench| {
 });
 
 /// The report, with the trouble and without it.
-async fn tell(
-    bench: &Bench,
-    disk: &SmallDisk,
-    (make, end): (fn(&SmallDisk), fn(&SmallDisk)),
-    what: &str,
-) {
+async fn tell(bench: &Bench, disk: &SmallDisk, (make, end): (Change, Change), what: &str) {
     let owed = bench.state().owed_events.len();
     make(disk);
     let told = bench.report().await;
