@@ -59,6 +59,8 @@ steps! {
     FileRemove = "file.remove", Effect;
 
     NodeRead = "kubernetes.get", Question;
+    NodeList = "kubernetes.list", Question;
+    NodeWatch = "kubernetes.watch", Question;
     NodeSeen = "kubernetes.watch-event", Question;
     StatusWrite = "kubernetes.patch", Effect;
 

@@ -22,7 +22,7 @@ const FILES: [&str; 12] = [
 
 /// How each neighbour is spoken to, in the one room that may.
 const NEIGHBOURS: [(&str, &[&str]); 4] = [
-    ("kubernetes", &["get_opt", "get", "list", "patch", "replace", "watcher watcher"]),
+    ("kubernetes", &["send", "fetch", "fetch_node", "stream"]),
     ("systemd", &["manager", "login", "UnitProxy", "ServiceProxy", "DBusProxy", "Connection"]),
     (
         "trident",
@@ -43,8 +43,13 @@ const NEIGHBOURS: [(&str, &[&str]); 4] = [
 ];
 
 /// Effects of these are within a step that their callers take.
-const WITHIN: [(&str, &str); 10] = [
+const WITHIN: [(&str, &str); 15] = [
     ("state/file.rs", "write"),
+    ("kubernetes/client.rs", "fetch"),
+    ("kubernetes/client.rs", "fetch_node"),
+    ("kubernetes/wire.rs", "fetch"),
+    ("kubernetes/wire.rs", "stream"),
+    ("kubernetes/wire.rs", "send"),
     ("omaha/cookie.rs", "write_new"),
     ("omaha/cookie.rs", "rename"),
     ("omaha/http.rs", "exchange"),
@@ -109,7 +114,7 @@ fn an_effect_without_a_step_is_seen() {
         ("state/new.rs", "fn f() { std::fs::remove_file(p)?; }"),
         ("watch/new.rs", "fn f() { OpenOptions::new().append(true).open(p)?; }"),
         ("systemd/new.rs", "async fn f(&self) { self.manager.kill_unit(u).await }"),
-        ("kubernetes/new.rs", "async fn f(&self) { api.patch(n, p, q).await }"),
+        ("kubernetes/new.rs", "async fn f(&self) { self.fetch_node(w, r).await }"),
         ("trident/new.rs", "async fn f(&self) { client.rollback_stage(r).await }"),
         ("omaha/new.rs", "async fn f(&self) { request.send().await }"),
     ] {
