@@ -52,6 +52,7 @@ macro_rules! steps {
 }
 
 steps! {
+    FileLock = "file.lock", Question;
     FileWrite = "file.write", Effect;
     FileFlush = "file.flush", Effect;
     FileRename = "file.rename", Effect;

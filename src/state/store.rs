@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::found::{Found, look, place};
 use super::salvage::salvage;
 use super::{State, file};
+use crate::steps::{self, Step};
 
 /// The state file of one machine.
 #[derive(Debug, Clone)]
@@ -181,23 +182,27 @@ impl Store {
 
     fn lock(&self, name: &str, wait: Wait) -> Result<Option<File>, StoreError> {
         let path = self.path.with_added_extension(name);
-        let failed = |source| StoreError::Lock { path: path.clone(), source };
-        if let Some(directory) = self.path.parent() {
-            std::fs::create_dir_all(directory).map_err(failed)?;
-        }
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(failed)?;
-        match wait {
-            Wait::Yes => file.lock().map_err(failed)?,
-            Wait::No => match file.try_lock() {
-                Ok(()) => {}
-                Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-                Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
-            },
-        }
-        Ok(Some(file))
+        steps::done(Step::FileLock, &path, || locked(&path, &wait))
+            .map_err(|source| StoreError::Lock { path, source })
     }
+}
+
+/// The file that stands for the lock, made where it is missing; `None`: another holds it.
+fn locked(path: &Path, wait: &Wait) -> io::Result<Option<File>> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match wait {
+        Wait::Yes => file.lock()?,
+        Wait::No => match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(std::fs::TryLockError::Error(source)) => return Err(source),
+        },
+    }
+    Ok(Some(file))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -145,8 +145,8 @@ impl Inner {
                 ("watcher" | "reconcile", Part::Finalize) if at("logind.Reboot") => {
                     !self.has_written("report", 1)
                 }
-                // The environment for the other units is its first.
-                ("commit", _) if self.way == Way::WatcherFirst && at("file.write") && boots() => {
+                // The environment for the other units is its first. With the lock it would keep the watcher out.
+                ("commit", _) if self.way == Way::WatcherFirst && at("file.lock") && boots() => {
                     !self.has_written("watcher after the boot", 2)
                 }
                 ("watcher" | "reconcile", _)
