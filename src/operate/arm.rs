@@ -49,6 +49,8 @@ async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
     let limit = means.config.finalize_timeout;
     let begun = Instant::now();
     let (mut left, mut tries) = (limit, 0);
+    // It may come to its end between our look and the next call, which is refused then.
+    let mut has_earlier_call = operation.arming.is_some();
     loop {
         let served = match operation.request.operation() {
             Operation::Rollback => means.trident.rollback_finalize(left).await,
@@ -64,9 +66,13 @@ async fn call(means: &Means, operation: &InFlight, marker: &str) -> Answer {
             warn!("the finalize call broke off, finding out how far it came: {}", chain(error));
             tries += 1;
             tries >= TRIES || matches!(error, Error::TimedOut { .. })
+        } else if has_earlier_call {
+            info!("refused, finding out whether the earlier call did it: {}", chain(error));
+            true
         } else {
             return answer(&served);
         };
+        has_earlier_call = true;
         tokio::time::sleep(PAUSE).await;
         if find_out(means, operation, marker).await.is_some() {
             return done(operation);
