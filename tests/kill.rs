@@ -40,7 +40,7 @@ async fn every_step_has_a_row_and_a_spread_of_them_ends_right() -> Result<()> {
     let wrong = without_a_row(&recorded);
     ensure!(wrong.is_empty(), "declared and in no row, or apart and in one: {wrong:?}");
     let good: Vec<_> = recorded.into_iter().filter(|(it, _)| it.way == Way::Watched).collect();
-    all_end_right(spread(&rows(&good))).await
+    all_end_right([spread(&rows(&good)), lost::spread(&good)].concat()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,16 @@ pub(crate) fn rows(recorded: &[Recorded]) -> Vec<Row> {
     changes.map(row).collect()
 }
 
+/// One of each part.
+pub(crate) fn spread(recorded: &[Recorded]) -> Vec<Row> {
+    let rows = rows(recorded);
+    let one = |part: &Part| {
+        let fitting: Vec<_> = rows.iter().filter(|row| row.course.part == *part).collect();
+        fitting.get(fitting.len() / 2).map(|row| Row::clone(row))
+    };
+    Part::ALL.iter().filter_map(one).collect()
+}
+
 /// Of a write, the moment at which it is there; and nothing that only reads.
 fn is_change(key: &Key) -> bool {
     let of_a_write = key.step.starts_with("file.") || key.step.starts_with("directory.");

@@ -18,6 +18,7 @@ use super::row::{Key, Part, Row, Stop, Way};
 use super::switch::{OtherSlot, Switch};
 
 pub(crate) const WATCHER: &str = "trident-acl-agent.service";
+const COMMIT: &str = "trident-acl-agent-commit.service";
 const REPORT: &str = "trident-acl-agent-report.service";
 const STATE: &str = "/var/lib/trident-acl-agent/state.json";
 /// How long a part may take: other nodes boot at the same time, and a shutdown flushes everybody's files.
@@ -138,6 +139,15 @@ async fn keep_power(lab: &Lab, part: Part, switch: &Switch) -> Result<()> {
             lab.trident.start()?;
             switch.thaw(slot);
             lab.node.boot_again().await?;
+            if switch.holds_back() {
+                eventually("the commit has looked", || async {
+                    Ok(!switch.holds_back()
+                        || lab.node.show(COMMIT, "ExecMainExitTimestamp").await? != "")
+                })
+                .await?;
+                switch.let_resume();
+                lab.stops.ask_again();
+            }
         }
         changes.changed().await?;
     }

@@ -33,6 +33,9 @@ pub(crate) struct Switch(Arc<Mutex<Inner>>);
 struct Inner {
     part: Part,
     way: Way,
+    /// After the power cut that leads to where the row begins: the operation that is resumed has to wait until
+    /// this boot's commit has found nothing, which else is a race.
+    resumes_later: bool,
     counter: Counter,
     stops: VecDeque<Stop>,
     hits: Vec<Hit>,
@@ -48,6 +51,7 @@ impl Switch {
         let inner = Inner {
             part: course.part,
             way: course.way,
+            resumes_later: course.lead.as_ref().is_some_and(|lead| lead.action.cuts_power()),
             counter: Counter::new(boot),
             stops: wanted.iter().cloned().collect(),
             hits: Vec::new(),
@@ -80,6 +84,17 @@ impl Switch {
         if let Some(hit) = inner.hits.last_mut() {
             hit.slot = slot;
         }
+    }
+
+    /// What is resumed in this boot is held up.
+    pub(crate) fn holds_back(&self) -> bool {
+        let inner = self.lock();
+        inner.resumes_later && inner.hits.len() == 1 && !inner.frozen
+    }
+
+    /// It may go on.
+    pub(crate) fn let_resume(&self) {
+        self.lock().resumes_later = false;
     }
 
     /// The next stop that was not reached yet.
@@ -134,28 +149,37 @@ impl Inner {
         if self.frozen { Answer::Wait } else { Answer::Kill }
     }
 
-    /// Until the first stop there is one order: the event goes out before the reboot, and after the boot either
-    /// the commit is through before the watcher looks, or the watcher has announced it before it begins. After
-    /// the stop things go as they come.
+    /// Until the row's own stop there is one order, so that it comes by there. After it things go as they come.
     fn is_too_early(&self, point: &Point) -> bool {
-        let at = |step: &str| point.step == step && point.side == Side::Before;
-        let boots = || point.boot > self.counter.boot();
-        self.hits.is_empty()
-            && match (point.who.as_str(), self.part) {
-                ("watcher" | "reconcile", Part::Finalize) if at("logind.Reboot") => {
-                    !self.has_written("report", 1)
-                }
-                // The environment for the other units is its first. With the lock it would keep the watcher out.
-                ("commit", _) if self.way == Way::WatcherFirst && at("file.lock") && boots() => {
-                    !self.has_written("watcher after the boot", 2)
-                }
-                ("watcher" | "reconcile", _)
-                    if self.way != Way::WatcherFirst && at("kubernetes.get") && boots() =>
-                {
-                    !self.has_written("commit", 2)
-                }
-                _ => false,
+        let boots = point.boot > self.counter.boot();
+        match self.hits.len() {
+            0 => self.is_before_its_turn(point, boots),
+            1 => {
+                self.resumes_later && boots && matches!(point.who.as_str(), "finalize" | "rollback")
             }
+            _ => false,
+        }
+    }
+
+    /// The event goes out before the reboot, and after the boot either the commit is through before the watcher
+    /// looks, or the watcher has announced it before it begins.
+    fn is_before_its_turn(&self, point: &Point, boots: bool) -> bool {
+        let at = |step: &str| point.step == step && point.side == Side::Before;
+        match (point.who.as_str(), self.part) {
+            ("watcher" | "reconcile", Part::Finalize) if at("logind.Reboot") => {
+                !self.has_written("report", 1)
+            }
+            // The environment for the other units is its first. With the lock it would keep the watcher out.
+            ("commit", _) if self.way == Way::WatcherFirst && at("file.lock") && boots => {
+                !self.has_written("watcher after the boot", 2)
+            }
+            ("watcher" | "reconcile", _)
+                if self.way != Way::WatcherFirst && at("kubernetes.get") && boots =>
+            {
+                !self.has_written("commit", 2)
+            }
+            _ => false,
+        }
     }
 
     fn has_written(&self, who: &str, times: usize) -> bool {

@@ -45,7 +45,7 @@ pub enum Answer {
     Go,
     /// Kill yourself.
     Kill,
-    /// Nothing yet: asked again after each later point, and when there is another rule.
+    /// Nothing yet: asked again after each later point, when there is another rule, and when the test says so.
     Wait,
 }
 
@@ -115,6 +115,11 @@ impl Stops {
     /// Lets everything pass from now on.
     pub fn let_all_pass(&self) {
         self.rule(|_, _| Answer::Go);
+    }
+
+    /// Those who wait: the rule may have another answer by now.
+    pub fn ask_again(&self) {
+        self.0.shared.lock().ask_again();
     }
 
     /// Every point since the rule was set, in order.
