@@ -1,5 +1,5 @@
 //! What tests on a booted node share.
-#![allow(dead_code, reason = "each test crate uses its part")]
+#![allow(dead_code, unused_macros, unused_imports, reason = "each test crate uses its part")]
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -118,16 +118,25 @@ fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
 
 #[test]
 fn nothing_to_commit_is_success_only_where_the_version_proves_it() {
-    let nothing = done(Served::Nothing);
-    let judge = |request, version| after_commit(&nothing, &request, OLD, Some(version)).code;
-    for request in [finalize(12), rollback(13)] {
-        let unread = after_commit(&nothing, &request, OLD, None);
-        assert_eq!(unread.code, Code::AgentInternalError);
-        assert!(unread.message.contains("cannot be read"), "{}", unread.message);
+    for (request, from, version, code) in [
+        (finalize(12), OLD, NEW, Code::Success),
+        (finalize(12), "", NEW, Code::Success),
+        (finalize(12), OLD, OLD, Code::TargetBootFailed),
+        (finalize(12), OLD, "202607.1.0", Code::AgentInternalError),
+        (finalize(12), "", OLD, Code::AgentInternalError),
+        (rollback(13), OLD, NEW, Code::Success),
+        (rollback(13), OLD, OLD, Code::TargetBootFailed),
+        // A version that is not known proves nothing.
+        (rollback(13), "", NEW, Code::AgentInternalError),
+    ] {
+        let verdict = after_commit(&done(Served::Nothing), &request, from, Some(version));
+        assert_eq!(verdict.code, code, "{:?} from {from:?} to {version:?}", request.operation());
     }
-    assert_eq!(judge(finalize(12), NEW), Code::Success);
-    assert_eq!(judge(finalize(12), OLD), Code::TargetBootFailed);
-    assert_eq!(judge(finalize(12), "202607.1.0"), Code::AgentInternalError);
-    assert_eq!(judge(rollback(13), NEW), Code::Success);
-    assert_eq!(judge(rollback(13), OLD), Code::TargetBootFailed);
+    for request in [finalize(12), rollback(13)] {
+        for (from, version) in [(OLD, None), (OLD, Some("")), ("", None)] {
+            let unread = after_commit(&done(Served::Nothing), &request, from, version);
+            assert_eq!(unread.code, Code::AgentInternalError);
+            assert!(unread.message.contains("cannot be read"), "{}", unread.message);
+        }
+    }
 }
