@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::kube::KubeApi;
+use crate::kube::{ApiServer, KubeApi};
 use crate::nebraska::{Nebraska, PackageSpec};
 use crate::node::{BOOT_LIMIT, Node, Release};
 use crate::tls::Pki;
@@ -87,26 +87,31 @@ impl Setup {
 
     /// Boots, and waits until boot is done.
     pub async fn boot(self) -> Result<Lab> {
-        Lab::boot(self).await
+        let pki = Pki::new();
+        let kube = KubeApi::with_names(&pki, &["api.lab.test"]);
+        self.boot_with(kube, pki).await
+    }
+
+    /// Boots with an API server of this PKI, which does not know the Node yet.
+    pub async fn boot_with<K: ApiServer>(self, kube: K, pki: Pki) -> Result<Lab<K>> {
+        kube.add_node(NODE)?;
+        Lab::boot(self, kube, pki).await
     }
 }
 
 /// The node and its neighbours; dropped, nothing is left of them.
-pub struct Lab {
+pub struct Lab<K = KubeApi> {
     pub node: Node,
-    pub kube: KubeApi,
+    pub kube: K,
     pub nebraska: Nebraska,
     pub trident: Tridentd,
     pub pki: Pki,
     _directory: TempDir,
 }
 
-impl Lab {
-    async fn boot(setup: Setup) -> Result<Self> {
+impl<K: ApiServer> Lab<K> {
+    async fn boot(setup: Setup, kube: K, pki: Pki) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let pki = Pki::new();
-        let kube = KubeApi::with_names(&pki, &["api.lab.test"]);
-        kube.add_node(NODE);
         let nebraska = Nebraska::with_names(&pki, &["updates.lab.test"]);
         let trident = tridentd(directory.path())?;
         nebraska.add_package(

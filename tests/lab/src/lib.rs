@@ -1,5 +1,7 @@
 //! The lab: stand-ins for the agent's neighbours, at the wire, and a node that really runs systemd.
 
+/// The real kube-apiserver, etcd and kubectl.
+pub mod control_plane;
 /// A Kubernetes API that serves one Node.
 pub mod kube;
 /// All of it together: a node with the agent, and its neighbours.

@@ -1,0 +1,23 @@
+//! The agent against the real kube-apiserver on a real etcd, driven with the real kubectl.
+
+#[path = "../booted/mod.rs"]
+mod booted;
+#[path = "update.rs"]
+mod update;
+
+use anyhow::Result;
+use trident_lab::control_plane::ControlPlane;
+use trident_lab::lab::Lab;
+use trident_lab::node::Release;
+use trident_lab::tls::Pki;
+
+/// A booted node beside a real control plane.
+async fn lab(setup: booted::Setup) -> Result<Lab<ControlPlane>> {
+    let pki = Pki::new();
+    let plane = ControlPlane::start(&pki).await?;
+    setup.boot_with(plane, pki).await
+}
+
+fn setup() -> booted::Setup {
+    booted::setup(Release::Trixie)
+}
