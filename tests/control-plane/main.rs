@@ -2,7 +2,7 @@
 
 #[path = "../booted/mod.rs"]
 mod booted;
-#[path = "update.rs"]
+mod policy;
 mod update;
 
 use anyhow::Result;

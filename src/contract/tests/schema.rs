@@ -133,6 +133,21 @@ proptest! {
     }
 }
 
+/// The same table is held against the admission policy, on a real API server.
+#[test]
+fn the_table_of_requests() {
+    for row in trident_lab::tables::requests().unwrap() {
+        let parsed = Request::parse(&row.text);
+        assert_eq!(parsed.is_ok(), row.parser, "{}: {parsed:?}", row.name);
+        if let Some(valid) = row.schema {
+            let request = serde_json::from_str(&row.text).ok();
+            assert_eq!(request.is_some_and(|it| REQUEST.is_valid(&it)), valid, "{}", row.name);
+        }
+        // The policy may be stricter than the agent, and lets pass what no expression can see, never more.
+        assert!(!row.policy || row.schema == Some(true), "{}", row.name);
+    }
+}
+
 #[test]
 fn what_is_no_object_is_no_request_for_either() {
     for value in [json!(null), json!([]), json!("stage"), json!(1)] {

@@ -10,6 +10,8 @@ pub mod lab;
 pub mod nebraska;
 /// A booted Debian in a container, and its root file systems.
 pub mod node;
+/// Cases that several test targets share.
+pub mod tables;
 /// Certificates for the stand-ins.
 pub mod tls;
 /// A tridentd with two slots.
