@@ -1,9 +1,12 @@
 //! The agent against the real kube-apiserver on a real etcd, driven with the real kubectl.
 
+mod answers;
 #[path = "../booted/mod.rs"]
 mod booted;
 mod policy;
 mod update;
+
+use std::sync::Once;
 
 use anyhow::Result;
 use trident_lab::control_plane::ControlPlane;
@@ -20,4 +23,9 @@ async fn lab(setup: booted::Setup) -> Result<Lab<ControlPlane>> {
 
 fn setup() -> booted::Setup {
     booted::setup(Release::Trixie)
+}
+
+fn use_ring() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }

@@ -2,6 +2,8 @@
 
 #[path = "servers/http2.rs"]
 mod http2;
+#[path = "servers/kube_answers.rs"]
+mod kube_answers;
 #[path = "servers/kube_faults.rs"]
 mod kube_faults;
 #[path = "servers/kube_rules.rs"]
