@@ -121,7 +121,7 @@ fn takes_over(arguments: &Arguments) -> bool {
 
 /// Variables that libraries read can only be set by starting anew with them.
 fn take_over_environment() {
-    let own = std::env::vars().collect();
+    let own = std::env::vars_os().map(|(name, _)| name).collect();
     let missing = match config::read_export(Path::new(config::EXPORT_PATH)) {
         Ok(export) => config::missing(export, &own),
         Err(problem) => {
@@ -169,7 +169,10 @@ fn run(arguments: &Arguments) -> Exit {
             return Exit::TryAgain;
         }
     };
-    runtime.block_on(dispatch(arguments, loaded.config))
+    let exit = runtime.block_on(dispatch(arguments, loaded.config));
+    // A name that is still being looked up must not hold the end up.
+    runtime.shutdown_background();
+    exit
 }
 
 fn log_settings(effective: &[(String, String)]) {

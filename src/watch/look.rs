@@ -25,6 +25,15 @@ pub(super) struct Look {
     version: Option<String>,
     limits: Limits,
     heartbeat_due: bool,
+    has_stood: bool,
+}
+
+/// What systemd says.
+struct Units {
+    unit: Unit,
+    commit_unit: Unit,
+    report_unit: Unit,
+    shutting_down: bool,
 }
 
 impl Look {
@@ -39,6 +48,7 @@ impl Look {
             version: self.version.as_deref(),
             limits: self.limits,
             heartbeat_due: self.heartbeat_due,
+            has_stood: self.has_stood,
             now: Utc::now(),
         })
     }
@@ -56,24 +66,26 @@ impl Look {
 impl Watcher {
     /// Units first, the state after them: a unit that has ended has recorded its outcome before.
     pub(super) async fn look(&mut self) -> Result<Look, WatchError> {
+        let mut known = self.store.read()?;
+        loop {
+            let units = self.units(&known).await?;
+            let state = self.store.read()?;
+            // Another process may have begun or ended what the units were looked up for.
+            if concerns(&known) == concerns(&state) {
+                return Ok(self.look_with(units, state));
+            }
+            known = state;
+        }
+    }
+
+    fn look_with(&self, units: Units, state: State) -> Look {
         let annotations = annotations(&self.node, &self.config);
-        let known = self.store.read()?;
-        let systemd = self.systemd().await?;
-        let unit = match &known.operation {
-            Some(operation) => seen(systemd.unit(&names::unit(&operation.request)).await?),
-            None => Unit::Absent,
-        };
-        let commit_unit = match known.pending_commit {
-            Some(_) => seen(systemd.unit(names::COMMIT).await?),
-            None => Unit::Absent,
-        };
-        let report_unit = seen(systemd.unit(names::REPORT).await?);
-        let shutting_down = systemd.is_shutting_down().await?;
+        let Units { unit, commit_unit, report_unit, shutting_down } = units;
         let working = unit == Unit::Running || commit_unit == Unit::Running;
-        let heartbeat_due = working && alive::is_fresh() && self.is_beat_due(&annotations);
-        Ok(Look {
+        Look {
+            heartbeat_due: working && alive::is_fresh() && self.is_beat_due(&annotations),
             annotations,
-            state: self.store.read()?,
+            state,
             unit,
             commit_unit,
             report_unit,
@@ -83,7 +95,25 @@ impl Watcher {
                 publish_wait: self.config.publish_max_wait,
                 commit_overdue: COMMIT_OVERDUE,
             },
-            heartbeat_due,
+            has_stood: self.will_have_stood().is_none(),
+        }
+    }
+
+    async fn units(&mut self, known: &State) -> Result<Units, WatchError> {
+        let systemd = self.systemd().await?;
+        let unit = match &known.operation {
+            Some(operation) => seen(systemd.unit(&names::unit(&operation.request)).await?),
+            None => Unit::Absent,
+        };
+        let commit_unit = match known.pending_commit {
+            Some(_) => seen(systemd.unit(names::COMMIT).await?),
+            None => Unit::Absent,
+        };
+        Ok(Units {
+            unit,
+            commit_unit,
+            report_unit: seen(systemd.unit(names::REPORT).await?),
+            shutting_down: systemd.is_shutting_down().await?,
         })
     }
 
@@ -99,18 +129,24 @@ impl Watcher {
     fn is_beat_due(&self, annotations: &Annotations) -> bool {
         let since = match self.last_beat {
             Some(beat) => beat.elapsed(),
-            None => since_said(annotations),
+            None => since_said(annotations, Utc::now()),
         };
         since >= self.config.heartbeat_interval
     }
 }
 
+/// What of a state says which units are looked up.
+fn concerns(state: &State) -> (Option<&Request>, bool) {
+    let operation = state.operation.as_ref().map(|operation| &operation.request);
+    (operation, state.pending_commit.is_some())
+}
+
 /// How long ago the Node was last told `InProgress`; a clock that jumped back counts as long ago.
-fn since_said(annotations: &Annotations) -> Duration {
+fn since_said(annotations: &Annotations, now: Utc) -> Duration {
     let said = [&annotations.status, &annotations.commit_status];
     let in_progress = said.into_iter().flatten().filter(|status| status.code == Code::InProgress);
     let last = in_progress.map(|status| status.last_updated_utc.second()).max();
-    let ago = last.map_or(i64::MAX, |last| Utc::now().second().saturating_sub(last));
+    let ago = last.map_or(i64::MAX, |last| now.second().saturating_sub(last));
     u64::try_from(ago).map_or(Duration::MAX, Duration::from_secs)
 }
 
@@ -155,4 +191,29 @@ fn asked(node: &Node, config: &Config) -> Asked {
 
 fn status(node: &Node, key: &str) -> Option<Status> {
     node.annotations.get(key).and_then(|text| Status::from_json(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Id, Phase};
+
+    #[test]
+    fn the_first_heartbeat_comes_too_early_rather_than_never() {
+        let at = Utc::from_second;
+        let begun = Status::of(Id::nil(), Id::nil(), Phase::Stage, at(1000));
+        let said = |status: &Status| Annotations {
+            status: Some(status.clone()),
+            ..Annotations::default()
+        };
+        let years = 4_000_000_000;
+        for (now, ago) in [(1000, Some(0)), (1059, Some(59)), (999, None), (0, None)] {
+            let ago = ago.map_or(Duration::MAX, Duration::from_secs);
+            assert_eq!(since_said(&said(&begun), at(now)), ago, "{now}");
+        }
+        assert_eq!(since_said(&said(&begun), at(years)), Duration::from_secs(4_000_000_000 - 1000));
+        let ended = begun.finish(Code::Success, "", at(1000));
+        assert!(since_said(&said(&ended), at(1001)) > Duration::from_secs(1_000_000_000));
+        assert_eq!(since_said(&Annotations::default(), at(1)).as_secs(), i64::MAX.unsigned_abs());
+    }
 }

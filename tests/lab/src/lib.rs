@@ -10,6 +10,10 @@ pub mod lab;
 pub mod nebraska;
 /// A booted Debian in a container, and its root file systems.
 pub mod node;
+/// A test in a process of its own.
+pub mod own_process;
+/// The product's JSON Schemas, in a real validator.
+pub mod schema;
 /// Cases that several test targets share.
 pub mod tables;
 /// Certificates for the stand-ins.

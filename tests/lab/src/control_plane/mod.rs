@@ -24,6 +24,7 @@ use observer::Observer;
 use relay::Relay;
 use servers::Servers;
 
+use crate::kube::contract::breach;
 use crate::kube::{ApiServer, Change, fresh_node};
 use crate::tls::{Credential, Login, Pem, Pki, kubeconfig};
 
@@ -118,7 +119,18 @@ impl ApiServer for ControlPlane {
     }
 
     fn history(&self, node: &str) -> Vec<Change> {
-        self.observer.history(node)
+        let mut history = self.observer.whole_history();
+        history.retain(|change| change.node == node);
+        history
+    }
+
+    fn check_statuses(&self) -> Result<()> {
+        let history = self.observer.whole_history();
+        for (place, change) in history.iter().enumerate() {
+            let breach = breach(history.get(..place).unwrap_or_default(), change);
+            ensure!(breach.is_none(), "{breach:?}");
+        }
+        Ok(())
     }
 
     fn serve(&self, listener: TcpListener) -> Result<()> {

@@ -65,9 +65,9 @@ impl Observer {
         }
     }
 
-    pub(super) fn history(&self, node: &str) -> Vec<Change> {
-        let seen = self.notes.lock();
-        seen.history.iter().filter(|change| change.node == node).cloned().collect()
+    /// Of all Nodes.
+    pub(super) fn whole_history(&self) -> Vec<Change> {
+        self.notes.lock().history.clone()
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<usize> {

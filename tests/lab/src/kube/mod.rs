@@ -1,13 +1,14 @@
 //! A Kubernetes API server that knows Nodes and nothing else.
 //!
 //! It serves get, list, watch and patch of Nodes over TLS, with the checks that a kubelet's
-//! credential meets in a real cluster, and fails on demand.
+//! credential meets in a real cluster, and fails on demand. Every status that a client writes is held to the
+//! contract: a test that drops this with one that is not has failed.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::tls::faults::Rule;
@@ -17,6 +18,8 @@ use crate::tls::{Credential, Pki};
 mod answer;
 mod auth;
 mod changes;
+pub(crate) mod contract;
+mod kubelet;
 mod object;
 mod patch;
 mod server;
@@ -25,6 +28,7 @@ mod watch;
 
 pub use auth::User;
 pub use changes::Changes;
+pub use kubelet::Kubelet;
 pub use object::node as fresh_node;
 pub use server::GoneAs;
 pub use store::{Author, Change};
@@ -48,6 +52,9 @@ pub trait ApiServer: Send + Sync {
 
     /// Every annotation change of a Node, oldest first.
     fn history(&self, node: &str) -> Vec<Change>;
+
+    /// Every status that the agent wrote, by the contract.
+    fn check_statuses(&self) -> Result<()>;
 
     /// Serves on a bound listener too.
     fn serve(&self, listener: TcpListener) -> Result<()>;
@@ -77,6 +84,10 @@ impl ApiServer for KubeApi {
         Self::history(self, node)
     }
 
+    fn check_statuses(&self) -> Result<()> {
+        Self::check_statuses(self)
+    }
+
     fn serve(&self, listener: TcpListener) -> Result<()> {
         Self::serve(self, listener).map(drop)
     }
@@ -97,6 +108,19 @@ impl ApiServer for KubeApi {
 pub struct KubeApi {
     brain: Arc<Brain>,
     front: Front,
+    _held: Arc<Held>,
+}
+
+/// Fails the test that ends with a status against the contract.
+struct Held(Arc<Brain>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let breaches = &self.0.store().breaches;
+            assert!(breaches.is_empty(), "against the contract: {}", breaches.join("\n"));
+        }
+    }
 }
 
 impl KubeApi {
@@ -112,7 +136,8 @@ impl KubeApi {
         let brain = Arc::new(Brain::new(gate));
         let api = Arc::new(Api(brain.clone()));
         let front = Front::new(api, tls.expect("a fresh certificate is usable"));
-        Self { brain, front }
+        let _held = Arc::new(Held(brain.clone()));
+        Self { brain, front, _held }
     }
 
     /// Serves on a bound listener; may be called for several. Needs a tokio runtime.
@@ -124,6 +149,18 @@ impl KubeApi {
     pub fn set_server_cert(&self, credential: &Credential) -> Result<()> {
         self.front.set_tls(server_config(credential, Some(self.brain.gate.handshake()))?);
         Ok(())
+    }
+
+    /// From now on new connections need a client certificate that is good already in the handshake, as a load
+    /// balancer may ask for it.
+    pub fn demand_client_certs(&self, credential: &Credential) -> Result<()> {
+        self.front.set_tls(server_config(credential, Some(self.brain.gate.demand()))?);
+        Ok(())
+    }
+
+    /// A client certificate counts no more, as after its end: 401, on established connections too.
+    pub fn revoke(&self, credential: &Credential) {
+        self.brain.gate.revoke(credential.serial());
     }
 
     /// Makes a bearer token stand for a user, or for nobody.
@@ -201,6 +238,13 @@ impl KubeApi {
     pub fn history(&self, name: &str) -> Vec<Change> {
         let store = self.brain.store();
         store.history.iter().filter(|change| change.node == name).cloned().collect()
+    }
+
+    /// Fails where a client wrote a status against the contract.
+    pub fn check_statuses(&self) -> Result<()> {
+        let breaches = self.brain.store().breaches.join("\n");
+        ensure!(breaches.is_empty(), "against the contract: {breaches}");
+        Ok(())
     }
 
     /// Every annotation change from now on.

@@ -77,12 +77,28 @@ async fn a_patch_that_changes_nothing_keeps_the_resource_version() {
 }
 
 #[tokio::test]
+async fn a_status_against_the_contract_fails_whoever_drops_the_server() {
+    let cluster = Cluster::new();
+    let nodes = cluster.nodes_of("node-1").await;
+    assert!(cluster.api.check_statuses().is_ok());
+    let patch = annotations(json!({"acl.example.com/update-status": "{\"code\":\"Success\"}"}));
+    nodes.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+    assert!(cluster.api.check_statuses().is_err());
+    let clone = cluster.api.clone();
+    drop(cluster);
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(clone)));
+    let said = *dropped.unwrap_err().downcast::<String>().unwrap();
+    assert!(said.contains("breaks its schema"), "{said}");
+}
+
+#[tokio::test]
 async fn bad_patches_are_refused() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;
     let restricted = json!({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "1"}}});
     let tainted = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
     let stale = json!({"metadata": {"resourceVersion": "1"}});
+    let other = json!({"metadata": {"uid": "another"}});
     let cases = [
         (annotations(json!({"example.com/a": "x".repeat(256 * 1024)})), 422, "Invalid"),
         (annotations(json!({"example.com/ a": "x"})), 422, "Invalid"),
@@ -90,6 +106,7 @@ async fn bad_patches_are_refused() {
         (Patch::Merge(restricted), 403, "Forbidden"),
         (Patch::Merge(tainted), 403, "Forbidden"),
         (Patch::Merge(stale), 409, "Conflict"),
+        (Patch::Merge(other), 422, "Invalid"),
         (Patch::Apply(json!({"kind": "Node"})), 415, "UnsupportedMediaType"),
     ];
     for (patch, code, reason) in cases {
