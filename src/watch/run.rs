@@ -115,7 +115,9 @@ impl Loop {
 
     /// Credentials that were refused are read anew.
     pub(super) fn reconnect(&self) {
-        if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
+        // A client that is still to be taken was refused nothing.
+        let is_refused = !self.news.has_changed().unwrap_or_default();
+        if is_refused && self.watcher.api.is_none() && self.news.borrow().api.is_some() {
             self.reconnect.notify_one();
         }
     }

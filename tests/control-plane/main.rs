@@ -3,6 +3,7 @@
 mod answers;
 #[path = "../booted/mod.rs"]
 mod booted;
+mod outages;
 mod policy;
 mod update;
 

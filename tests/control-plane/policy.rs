@@ -62,8 +62,8 @@ fn before_the_policies(plane: &ControlPlane) -> Result<()> {
     let other = kubelet.refused(&["annotate", "node", "node-2", &format!("{STATUS}=not mine")])?;
     ensure!(other.contains("only its own Node object"), "{other}");
     // Reading is refused above; writing is too.
-    let patch = json!({"metadata": {"annotations": {STATUS: "not mine"}}}).to_string();
-    let other = patched(&kubelet, "node-2", &patch, &[])?.context("another Node was changed")?;
+    let patch = json!({"metadata": {"annotations": {STATUS: "not mine"}}});
+    let other = kubelet.patch("node-2", &patch, &[])?.context("another Node was changed")?;
     ensure!(other.contains("node-1") && other.contains("orbidden"), "{other}");
     plane.annotate("node-1", STATUS, None)
 }
@@ -111,8 +111,8 @@ fn requests(plane: &ControlPlane) -> Result<()> {
     let orchestrator = plane.bearer("orchestrator", &token(plane, "orchestrator", None)?)?;
     let mut wrong = Vec::new();
     for row in tables::requests()? {
-        let patch = json!({"metadata": {"annotations": {REQUEST: row.text}}}).to_string();
-        let refusal = patched(&orchestrator, "node-1", &patch, &[])?;
+        let patch = json!({"metadata": {"annotations": {REQUEST: row.text}}});
+        let refusal = orchestrator.patch("node-1", &patch, &[])?;
         let in_order = refusal.as_deref().is_none_or(|said| said.contains("denied request: "));
         if refusal.is_none() != row.policy || !in_order {
             wrong.push(format!("{}: {refusal:?}", row.name));
@@ -121,13 +121,6 @@ fn requests(plane: &ControlPlane) -> Result<()> {
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
-}
-
-/// Patches as somebody; the refusal, if it is one.
-fn patched(who: &Kubectl, node: &str, patch: &str, further: &[&str]) -> Result<Option<String>> {
-    let arguments = ["patch", "node", node, "--type=merge", "--patch-file=/dev/stdin"];
-    let said = who.run_with(&[&arguments[..], further].concat(), patch)?;
-    Ok((said.code != Some(0)).then_some(said.stderr))
 }
 
 fn writers(plane: &ControlPlane) -> Result<()> {
@@ -174,7 +167,7 @@ fn writers(plane: &ControlPlane) -> Result<()> {
     ];
     let mut wrong = Vec::new();
     for (name, who, node, patch, further, refusal) in cases {
-        let said = patched(who, node, &patch.to_string(), further)?;
+        let said = who.patch(node, patch, further)?;
         let as_expected = match (&said, refusal) {
             (None, None) => true,
             (Some(said), Some(refusal)) => said.contains(refusal),

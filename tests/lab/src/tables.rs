@@ -15,8 +15,8 @@ pub struct RequestRow {
     pub text: String,
     /// The agent takes it.
     pub parser: bool,
-    /// The JSON Schema does; `None` where it is not asked, because a parsed object no longer shows the fault.
-    pub schema: Option<bool>,
+    /// The JSON Schema does.
+    pub schema: bool,
     /// The admission policy does.
     pub policy: bool,
 }
@@ -27,7 +27,7 @@ pub struct RequestRow {
 struct Written {
     name: String,
     parser: bool,
-    schema: Option<bool>,
+    schema: bool,
     policy: bool,
     text: Option<String>,
     base: Option<String>,

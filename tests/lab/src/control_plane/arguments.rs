@@ -20,15 +20,18 @@ pub(super) fn etcd(directory: &Path) -> Vec<String> {
 }
 
 /// As a cluster has it: client certificates, the node authoriser, NodeRestriction.
-pub(super) fn kube_apiserver(directory: &Path) -> Vec<String> {
+pub(super) fn kube_apiserver(directory: &Path, port: u16) -> Vec<String> {
     let file = |name: &str| directory.join(name).display().to_string();
     vec![
         format!("--etcd-servers={ETCD}"),
         "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={port}"),
         // There is nobody to tell where it is, and no route to guess it from.
         "--advertise-address=127.0.0.1".into(),
         "--endpoint-reconciler-type=none".into(),
         "--service-cluster-ip-range=10.0.0.0/24".into(),
+        // An orderly stop ends the watches, rather than to wait for a minute until their clients do.
+        "--shutdown-watch-termination-grace-period=2s".into(),
         "--authorization-mode=Node,RBAC".into(),
         "--enable-admission-plugins=NodeRestriction".into(),
         format!("--client-ca-file={}", file("ca.pem")),

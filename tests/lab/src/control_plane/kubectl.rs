@@ -26,7 +26,8 @@ impl Kubectl {
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.servers.kubectl();
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
+        let server = format!("--server={}", self.servers.url());
+        command.arg(server).arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         command
     }
 
@@ -63,6 +64,13 @@ impl Kubectl {
     pub fn apply(&self, objects: &str) -> Result<()> {
         self.run_with(&["apply", "-f", "-"], objects)?.text()?;
         Ok(())
+    }
+
+    /// Merges a patch into a Node; the refusal, if it is one.
+    pub fn patch(&self, node: &str, patch: &Value, further: &[&str]) -> Result<Option<String>> {
+        let arguments = ["patch", "node", node, "--type=merge", "--patch-file=/dev/stdin"];
+        let said = self.run_with(&[&arguments[..], further].concat(), &patch.to_string())?;
+        Ok((said.code != Some(0)).then_some(said.stderr))
     }
 
     pub fn get(&self, what: &[&str]) -> Result<Value> {

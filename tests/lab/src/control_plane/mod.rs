@@ -28,8 +28,6 @@ use crate::kube::contract::breach;
 use crate::kube::{ApiServer, Change, fresh_node};
 use crate::tls::{Credential, Login, Pem, Pki, kubeconfig};
 
-/// Where the API server listens, in its own network.
-const API_SERVER: &str = "127.0.0.1:6443";
 const READY_LIMIT: Duration = Duration::from_secs(120);
 
 /// How the API server ends.
@@ -79,8 +77,7 @@ impl ControlPlane {
     /// kubectl with a bearer token.
     pub fn bearer(&self, name: &str, token: &str) -> Result<Kubectl> {
         let ca = self.pki.ca_pem();
-        let url = format!("https://{API_SERVER}");
-        let config = kubeconfig(&url, Pem::Inline(&ca), Login::Token(token));
+        let config = kubeconfig(&self.servers.url(), Pem::Inline(&ca), Login::Token(token));
         Kubectl::new(Arc::clone(&self.servers), name, &config)
     }
 
@@ -94,8 +91,16 @@ impl ControlPlane {
 
     /// Starts the API server again, and waits until it is ready.
     pub async fn start_again(&self) -> Result<()> {
-        self.servers.start_api_server(&[])?;
+        self.servers.start_api_server()?;
         ready(&self.servers, &self.admin).await
+    }
+
+    /// A second API server on the same etcd takes over, then the first ends in order: to a client, a server
+    /// that is there all the time and has forgotten what was.
+    pub async fn replace(&self) -> Result<()> {
+        let first = self.servers.start_another()?;
+        ready(&self.servers, &self.admin).await?;
+        self.servers.end(first, Signal::SIGTERM)
     }
 }
 
@@ -170,8 +175,8 @@ impl ApiServer for ControlPlane {
 fn user(servers: &Arc<Servers>, pki: &Pki, credential: &Credential, name: &str) -> Result<Kubectl> {
     let ca = pki.ca_pem();
     let (cert, key) = (Pem::Inline(&credential.cert_pem), Pem::Inline(&credential.key_pem));
-    let url = format!("https://{API_SERVER}");
-    let config = kubeconfig(&url, Pem::Inline(&ca), Login::Certificate { cert, key });
+    let login = Login::Certificate { cert, key };
+    let config = kubeconfig(&servers.url(), Pem::Inline(&ca), login);
     Kubectl::new(Arc::clone(servers), name, &config)
 }
 

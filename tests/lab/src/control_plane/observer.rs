@@ -124,7 +124,9 @@ impl Seen {
         for key in before.keys().chain(now.keys().filter(|key| !before.contains_key(*key))) {
             let value = now.get(key).cloned();
             if value.as_ref() != before.get(key) {
-                let (at, by) = (Instant::now(), author(node, key));
+                // A Node that goes takes them along.
+                let by = if deleted { Author::Test } else { author(node, key) };
+                let at = Instant::now();
                 let (node, key) = (name.clone(), key.clone());
                 self.history.push(Change { at, node, key, value, by, resource_version });
             }

@@ -1,6 +1,7 @@
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::arguments;
 use super::keeper::Keeper;
 use super::programs::Programs;
-use super::{API_SERVER, arguments};
 use crate::node::scratch::{Scratch, poll};
 use crate::tls::Pki;
 
+/// Where API servers listen, in their own network: one while another is replaced by it.
+const PORTS: [u16; 2] = [6443, 6444];
 /// How long a start or an orderly stop may take on a busy machine; idle, it takes some seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -24,6 +27,7 @@ pub(super) struct Servers {
     // In the order in which they may go: what runs, then what it used.
     etcd: Mutex<Child>,
     api_server: Mutex<Option<Child>>,
+    port: AtomicU16,
     keeper: Keeper,
     scratch: Scratch,
 }
@@ -42,25 +46,41 @@ impl Servers {
         let log = directory.join("etcd.log");
         let etcd = keeper.serve(&programs.path("etcd"), &arguments::etcd(&directory), &log)?;
         let (etcd, api_server) = (Mutex::new(etcd), Mutex::new(None));
-        let servers = Self { programs, etcd, api_server, keeper, scratch };
-        servers.start_api_server(&[])?;
+        let port = AtomicU16::new(PORTS[0]);
+        let servers = Self { programs, etcd, api_server, port, keeper, scratch };
+        servers.start_api_server()?;
         Ok(servers)
     }
 
-    pub(super) fn start_api_server(&self, further: &[&str]) -> Result<()> {
+    /// On the port of before.
+    pub(super) fn start_api_server(&self) -> Result<()> {
         let mut running = lock(&self.api_server);
         ensure!(running.is_none(), "the API server runs");
-        let mut arguments = arguments::kube_apiserver(&self.directory());
-        arguments.extend(further.iter().map(|argument| (*argument).to_owned()));
-        let (program, log) = (self.programs.path("kube-apiserver"), self.log());
-        *running = Some(self.keeper.serve(&program, &arguments, &log)?);
+        *running = Some(self.spawn_api_server(self.port())?);
         Ok(())
+    }
+
+    /// Another one on the same etcd, which takes the place of the first for whatever connects from now on.
+    /// The first goes on, and is returned.
+    pub(super) fn start_another(&self) -> Result<Child> {
+        let port = PORTS[usize::from(self.port() == PORTS[0])];
+        let another = self.spawn_api_server(port)?;
+        self.port.store(port, Ordering::SeqCst);
+        lock(&self.api_server).replace(another).context("there is none to replace")
+    }
+
+    fn spawn_api_server(&self, port: u16) -> Result<Child> {
+        let arguments = arguments::kube_apiserver(&self.directory(), port);
+        self.keeper.serve(&self.programs.path("kube-apiserver"), &arguments, &self.log())
     }
 
     /// With SIGTERM in order, with SIGKILL like a crash.
     pub(super) fn stop_api_server(&self, signal: Signal) -> Result<()> {
-        let mut running = lock(&self.api_server);
-        let mut child = running.take().context("the API server does not run")?;
+        let child = lock(&self.api_server).take().context("the API server does not run")?;
+        self.end(child, signal)
+    }
+
+    pub(super) fn end(&self, mut child: Child, signal: Signal) -> Result<()> {
         kill(Pid::from_raw(child.id().try_into()?), signal)?;
         let ended = poll(LIMIT, || child.try_wait().is_ok_and(|status| status.is_some()));
         ensure!(ended, "the API server does not stop\n{}", self.story());
@@ -78,7 +98,16 @@ impl Servers {
     }
 
     pub(super) fn connect(&self) -> Result<TcpStream> {
-        self.keeper.network().connect(API_SERVER)
+        self.keeper.network().connect(("127.0.0.1", self.port()))
+    }
+
+    /// As those in its network see it.
+    pub(super) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port())
+    }
+
+    fn port(&self) -> u16 {
+        self.port.load(Ordering::SeqCst)
     }
 
     /// kubectl in the servers' network.
