@@ -3,6 +3,8 @@
 mod answers;
 #[path = "../booted/mod.rs"]
 mod booted;
+mod costs;
+mod credentials;
 mod outages;
 mod policy;
 mod update;
@@ -20,6 +22,14 @@ async fn lab(setup: booted::Setup) -> Result<Lab<ControlPlane>> {
     let pki = Pki::new();
     let plane = ControlPlane::start(&pki).await?;
     setup.boot_with(plane, pki).await
+}
+
+/// Waits until the watcher's status line says this.
+async fn status_line(lab: &Lab<ControlPlane>, part: &str) -> Result<()> {
+    booted::eventually(part, || async {
+        Ok(lab.node.show("trident-acl-agent.service", "StatusText").await?.contains(part))
+    })
+    .await
 }
 
 fn setup() -> booted::Setup {

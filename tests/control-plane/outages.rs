@@ -9,10 +9,9 @@ use trident_lab::trident::proto::v1::TridentErrorKind;
 use trident_lab::trident::{Fault, Gate, Method, Script};
 use uuid::Uuid;
 
-use super::{lab, setup};
+use super::{lab, setup, status_line};
 use crate::booted::{carry_out, committed, eventually, expect_code};
 
-const WATCHER: &str = "trident-acl-agent.service";
 /// All annotations of one object, as the API server counts them.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
@@ -27,11 +26,6 @@ async fn held(
     lab.ask(request)?;
     gate.reached().await;
     Ok(gate)
-}
-
-async fn status_line(lab: &Lab<ControlPlane>, part: &str) -> Result<()> {
-    eventually(part, || async { Ok(lab.node.show(WATCHER, "StatusText").await?.contains(part)) })
-        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use crate::node::{BOOT_LIMIT, Node, Release};
 use crate::tls::Pki;
 use crate::trident::Tridentd;
 
+pub use install::{CA, KUBELET};
 pub use request::Request;
 pub use statuses::{COMMIT_STATUS, REQUEST, STATUS};
 
@@ -30,7 +31,8 @@ pub const APP: &str = "11111111-2222-3333-4444-555555555555";
 pub const TRACK: &str = "pin-202606.29.0";
 /// Where Nebraska is, as the node sees it.
 pub const SERVER: &str = "https://updates.lab.test:8443/v1/update";
-const API: &str = "https://api.lab.test:6443";
+/// Where the API server is, as the node sees it.
+pub const API: &str = "https://api.lab.test:6443";
 const IMAGES: &str = "https://updates.lab.test:8443/images/";
 const IMAGE: &str = "acl-202606.29.0.cosi";
 /// For anything that should happen soon.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 mod arguments;
+mod costs;
 mod keeper;
 mod kubectl;
 mod observer;
@@ -18,6 +19,7 @@ mod programs;
 mod relay;
 mod servers;
 
+pub use costs::Costs;
 pub use kubectl::Kubectl;
 
 use observer::Observer;
@@ -43,7 +45,7 @@ pub enum Stop {
 #[derive(Debug)]
 pub struct ControlPlane {
     relays: Mutex<Vec<Relay>>,
-    observer: Observer,
+    observer: Option<Observer>,
     admin: Kubectl,
     servers: Arc<Servers>,
     pki: Pki,
@@ -52,11 +54,19 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts it, and waits until it is ready.
     pub async fn start(pki: &Pki) -> Result<Self> {
+        let mut plane = Self::start_unwatched(pki).await?;
+        let (admin, servers) = (plane.admin.clone(), Arc::clone(&plane.servers));
+        plane.observer = Some(Observer::start(admin, servers)?);
+        Ok(plane)
+    }
+
+    /// One that nobody watches beside the agent, and that has no history therefore.
+    pub async fn start_unwatched(pki: &Pki) -> Result<Self> {
         let servers = Arc::new(Servers::start(pki)?);
         let admin = user(&servers, pki, &pki.client_cert("admin", "system:masters"), "admin")?;
         ready(&servers, &admin).await?;
-        let observer = Observer::start(admin.clone(), Arc::clone(&servers))?;
-        Ok(Self { relays: Mutex::default(), observer, admin, servers, pki: pki.clone() })
+        let (relays, pki) = (Mutex::default(), pki.clone());
+        Ok(Self { relays, observer: None, admin, servers, pki })
     }
 
     /// kubectl for somebody who may do everything.
@@ -106,7 +116,9 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        self.observer.stop(|| self.servers.kill());
+        if let Some(observer) = &mut self.observer {
+            observer.stop(|| self.servers.kill());
+        }
     }
 }
 
@@ -124,13 +136,13 @@ impl ApiServer for ControlPlane {
     }
 
     fn history(&self, node: &str) -> Vec<Change> {
-        let mut history = self.observer.whole_history();
+        let mut history = self.observer.as_ref().map(Observer::whole_history).unwrap_or_default();
         history.retain(|change| change.node == node);
         history
     }
 
     fn check_statuses(&self) -> Result<()> {
-        let history = self.observer.whole_history();
+        let history = self.observer.as_ref().map(Observer::whole_history).unwrap_or_default();
         for (place, change) in history.iter().enumerate() {
             let breach = breach(history.get(..place).unwrap_or_default(), change);
             ensure!(breach.is_none(), "{breach:?}");
@@ -151,7 +163,7 @@ impl ApiServer for ControlPlane {
         limit: Duration,
         wanted: impl Fn(&Value) -> bool + Send,
     ) -> Result<Value> {
-        let mut bell = self.observer.subscribe();
+        let mut bell = self.observer.as_ref().context("nobody watches")?.subscribe();
         let found = || {
             let history = self.history(node);
             history.iter().rev().filter(|c| c.key == key).map(Change::json).find(|v| wanted(v))

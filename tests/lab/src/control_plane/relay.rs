@@ -1,13 +1,22 @@
 //! Passes bytes from a listener anywhere to the API server in its own network, as a load balancer does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::Servers;
+
+/// Bytes that went through, TLS and all.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) asked: AtomicU64,
+    pub(super) answered: AtomicU64,
+}
 
 /// Stops, with every connection through it, when it is dropped.
 #[derive(Debug)]
@@ -36,9 +45,25 @@ impl Drop for Relay {
 }
 
 /// An error is an end: of this connection, and for both sides.
-async fn pass(mut client: TcpStream, servers: &Servers) -> Result<()> {
+async fn pass(client: TcpStream, servers: &Servers) -> Result<()> {
     let server = servers.connect()?;
     server.set_nonblocking(true)?;
-    copy_bidirectional(&mut client, &mut TcpStream::from_std(server)?).await?;
-    Ok(())
+    let (from_server, to_server) = TcpStream::from_std(server)?.into_split();
+    let (from_client, to_client) = client.into_split();
+    tokio::select! {
+        ended = copy(from_client, to_server, &servers.traffic.asked) => ended,
+        ended = copy(from_server, to_client, &servers.traffic.answered) => ended,
+    }
+}
+
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, passed: &AtomicU64) -> Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        let Some(read) = buffer.get(..length).filter(|read| !read.is_empty()) else {
+            return Ok(());
+        };
+        passed.fetch_add(length.try_into()?, Ordering::Relaxed);
+        to.write_all(read).await?;
+    }
 }

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use super::arguments;
 use super::keeper::Keeper;
 use super::programs::Programs;
+use super::relay::Traffic;
 use crate::node::scratch::{Scratch, poll};
 use crate::tls::Pki;
 
@@ -28,6 +29,7 @@ pub(super) struct Servers {
     etcd: Mutex<Child>,
     api_server: Mutex<Option<Child>>,
     port: AtomicU16,
+    pub(super) traffic: Traffic,
     keeper: Keeper,
     scratch: Scratch,
 }
@@ -46,8 +48,8 @@ impl Servers {
         let log = directory.join("etcd.log");
         let etcd = keeper.serve(&programs.path("etcd"), &arguments::etcd(&directory), &log)?;
         let (etcd, api_server) = (Mutex::new(etcd), Mutex::new(None));
-        let port = AtomicU16::new(PORTS[0]);
-        let servers = Self { programs, etcd, api_server, port, keeper, scratch };
+        let (port, traffic) = (AtomicU16::new(PORTS[0]), Traffic::default());
+        let servers = Self { programs, etcd, api_server, port, traffic, keeper, scratch };
         servers.start_api_server()?;
         Ok(servers)
     }
