@@ -9,10 +9,10 @@ BINARY ?= target/release/trident-acl-agent
 # Which program the tests and the demo put on their nodes: the one that ships.
 export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
 
-.PHONY: help build check test demo soak bench setup install
+.PHONY: help build check test test-real demo soak bench setup install
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 build: ## Build the program, small and fast
 	$(CARGO) build --release --locked
@@ -20,6 +20,7 @@ build: ## Build the program, small and fast
 check: ## Format and lints, nothing is changed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --test control_plane --locked -- -D warnings
 
 setup: ## Install the packages that the tests and the demo need (root, Debian)
 	@CARGO="$(CARGO)" packaging/setup
@@ -27,6 +28,11 @@ setup: ## Install the packages that the tests and the demo need (root, Debian)
 test: setup ## Set everything up and run all tests, the booted nodes included (root)
 	$(CARGO) build --release --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+test-real: setup ## Run the agent against the real kube-apiserver, etcd and kubectl (root, Go)
+	tests/control-plane/build
+	$(CARGO) build --release --locked
+	$(CARGO) test --test control_plane --locked -- --test-threads=3
 
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked

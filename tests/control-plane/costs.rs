@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use trident_lab::control_plane::{ControlPlane, Costs};
-use trident_lab::lab::{Lab, NEW, NODE, REQUEST, Request};
+use trident_lab::lab::{Lab, NEW, NODE, REQUEST, Request, SOON};
 use trident_lab::tls::Pki;
 use trident_lab::trident::Method;
 use uuid::Uuid;
@@ -26,7 +26,11 @@ async fn what_an_agent_costs() -> Result<()> {
     let plane = ControlPlane::start_unwatched(&pki).await?;
     let lab = setup().boot_with(plane, pki).await?;
     status_line(&lab, "idle; watching Node").await?;
-    let idle = during(&lab, async || Ok(tokio::time::sleep(WINDOW).await)).await?;
+    let idle = async || {
+        tokio::time::sleep(WINDOW).await;
+        Ok(())
+    };
+    let idle = during(&lab, idle).await?;
     let event = during(&lab, async || beat(&lab).await).await?;
     let update = during(&lab, async || update(&lab).await).await?;
     lab.node.systemctl(&["stop", WATCHER]).await?.text()?;
@@ -76,7 +80,7 @@ async fn update(lab: &Lab<ControlPlane>) -> Result<()> {
     ask(lab, &Request::stage(id)).await?;
     published(lab, 1).await?;
     ask(lab, &Request::finalize(id)).await?;
-    lab.trident.wait_ended(Method::Commit, 1, trident_lab::lab::SOON).await?;
+    lab.trident.wait_ended(Method::Commit, 1, SOON).await?;
     status_line(lab, "idle; watching Node").await?;
     published(lab, 3).await?;
     ensure!(lab.version().await? == NEW);

@@ -17,11 +17,19 @@ use crate::booted::eventually;
 const NAMESPACE: &str = "trident-acl-agent";
 const ORCHESTRATOR: &str = "system:serviceaccount:trident-acl-agent:orchestrator";
 
-/// Applies every file of the directory, and waits until the policies are in force.
+/// Does what `docs/kubernetes.md` says, and waits until the policies are in force.
 pub(crate) async fn apply(plane: &ControlPlane) -> Result<()> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/kubernetes");
-    for entry in fs::read_dir(directory)? {
-        plane.admin().apply(&fs::read_to_string(entry?.path())?)?;
+    let page = fs::read_to_string(root().join("docs/kubernetes.md"))?;
+    let commands: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("kubectl ")).collect();
+    for manifest in fs::read_dir(root().join("packaging/kubernetes"))? {
+        let path = manifest?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let applied = |command: &&str| command.starts_with("apply") && command.ends_with(&name);
+        ensure!(commands.iter().any(applied), "nobody applies {name}");
+    }
+    for command in commands {
+        let words: Vec<_> = command.split(' ').collect();
+        plane.admin().expect(&words)?;
     }
     eventually("the policies are in force", || async {
         let odd = format!("{REQUEST}=odd");
@@ -29,6 +37,10 @@ pub(crate) async fn apply(plane: &ControlPlane) -> Result<()> {
         Ok(said.stderr.contains("denied request"))
     })
     .await
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A token of a ServiceAccount of ours.
@@ -123,6 +135,9 @@ fn requests(plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+/// Its name, who patches which Node with what and how, and the refusal.
+type Case<'a> = (&'a str, &'a Kubectl, &'a str, &'a Value, &'a [&'a str], Option<&'a str>);
+
 fn writers(plane: &ControlPlane) -> Result<()> {
     let admin = plane.admin().clone();
     let kubelet = plane.kubelet("node-1")?;
@@ -140,7 +155,7 @@ fn writers(plane: &ControlPlane) -> Result<()> {
     // Both policies refuse it, in no order.
     let either = "denied request";
     // Each from a Node without a request and without a status.
-    let cases: &[(&str, &Kubectl, &str, &Value, &[&str], Option<&str>)] = &[
+    let cases: &[Case<'_>] = &[
         ("an orchestrator asks", &orchestrator, "node-1", &request, &[], None),
         ("an administrator asks", &admin, "node-1", &request, &[], None),
         ("a kubelet asks", &kubelet, "node-1", &request, &[], Some("for orchestrators")),
