@@ -2,7 +2,7 @@
 
 mod booted;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use booted::{carry_out, committed, eventually, scenario, update};
 use serde_json::{Value, json};
 use trident_lab::kube::Verb;

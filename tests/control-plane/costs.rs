@@ -31,8 +31,9 @@ async fn what_an_agent_costs() -> Result<()> {
         Ok(())
     };
     let idle = during(&lab, idle).await?;
-    let event = during(&lab, async || beat(&lab).await).await?;
     let update = during(&lab, async || update(&lab).await).await?;
+    // With a request and both statuses on the Node.
+    let event = during(&lab, async || beat(&lab).await).await?;
     lab.node.systemctl(&["stop", WATCHER]).await?.text()?;
     let unheard = during(&lab, async || beat(&lab).await).await?;
     let request = Request::rollback(Uuid::new_v4());

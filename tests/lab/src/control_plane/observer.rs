@@ -92,8 +92,8 @@ impl Notes {
     fn take(&self, event: &Value) -> Result<()> {
         let mut seen = self.lock();
         if event["type"] == "ERROR" {
-            // What happened meanwhile is not to be known any more.
-            seen.version = "0".into();
+            // A new server's memory begins with its start, before which none was there to change anything.
+            seen.version = oldest(&event["object"]).unwrap_or("0").to_owned();
             anyhow::bail!("the watch ended: {event}");
         }
         let node = &event["object"];
@@ -133,6 +133,12 @@ impl Seen {
         }
         Ok(())
     }
+}
+
+/// The version from which on the server knows: `too old resource version: 7 (42)`.
+fn oldest(status: &Value) -> Option<&str> {
+    let message = status["message"].as_str()?;
+    message.strip_suffix(')')?.rsplit_once('(').map(|(_, version)| version)
 }
 
 /// By whose field manager the annotation is, as the server noted it.
