@@ -11,36 +11,55 @@ use trident_lab::tls::{Login, Pem, kubeconfig};
 use uuid::Uuid;
 
 use super::{lab, policy, setup, status_line};
-use crate::booted::{eventually, expect_code, scenario};
+use crate::booted::{carry_out, eventually, expect_code, scenario};
 
 const WATCHER: &str = "trident-acl-agent.service";
 const KUBECONFIG: &str = "/etc/trident-acl-agent/kubeconfig";
 const TOKEN: &str = "/etc/trident-acl-agent/token";
 
-/// The certificate ends under an open watch, and kubelet is late with the next one.
+/// The certificate ends under an open watch, and kubelet is late with the next one; then it is in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_ends_and_is_replaced() -> Result<()> {
     let lab = lab(setup()).await?;
     status_line(&lab, "idle; watching Node").await?;
     // Long enough to connect with it, also on a busy machine.
-    let end = SystemTime::now() + Duration::from_secs(15);
-    let name = format!("system:node:{NODE}");
-    let short = lab.pki.client_cert_expiring(&name, "system:nodes", end);
-    lab.node.write_file(KUBELET, short.combined_pem()).await?;
+    let end = kubelet_gets(&lab, Duration::from_secs(15)).await?;
     lab.node.systemctl(&["restart", WATCHER]).await?.text()?;
     status_line(&lab, "idle; watching Node").await?;
-    tokio::time::sleep(end.duration_since(SystemTime::now()).unwrap_or_default()).await;
+    until(end).await;
 
     // The watch goes on, as it does with the real server; what is written is refused.
     let stage = Request::stage(Uuid::new_v4());
     lab.ask(&stage)?;
     status_line(&lab, "401 Unauthorized").await?;
     ensure!(lab.codes(STATUS, &stage).is_empty(), "it was taken");
-    let next = lab.pki.kubelet_cert(NODE);
-    lab.node.write_file(KUBELET, next.combined_pem()).await?;
+    let end = kubelet_gets(&lab, Duration::from_secs(30)).await?;
     lab.terminal(STATUS, &stage, SOON).await?;
     ensure!(lab.codes(STATUS, &stage) == ["InProgress", "Success"]);
+
+    kubelet_gets(&lab, Duration::from_secs(3600)).await?;
+    let refusals = || lab.story().matches("401 Unauthorized").count();
+    let before = refusals();
+    until(end).await;
+    carry_out(&lab, &Request::stage(Uuid::new_v4()), "Success").await?;
+    ensure!(before > 0 && refusals() == before, "{}", lab.story());
     Ok(())
+}
+
+/// A new certificate, which takes the old one's place as kubelet does it: a link is turned. When it ends.
+async fn kubelet_gets(lab: &Lab<ControlPlane>, life: Duration) -> Result<SystemTime> {
+    let end = SystemTime::now() + life;
+    let name = format!("system:node:{NODE}");
+    let credential = lab.pki.client_cert_expiring(&name, "system:nodes", end);
+    let file = format!("{KUBELET}.{}", life.as_secs());
+    lab.node.write_file(&file, credential.combined_pem()).await?;
+    let turn = format!("ln -s {file} {KUBELET}.next; mv -T {KUBELET}.next {KUBELET}");
+    lab.node.run(&["sh", "-euc", &turn]).await?.text()?;
+    Ok(end)
+}
+
+async fn until(moment: SystemTime) {
+    tokio::time::sleep(moment.duration_since(SystemTime::now()).unwrap_or_default()).await;
 }
 
 /// With what `rbac-agent.yaml` gives, and under the policies.

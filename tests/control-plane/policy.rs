@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use trident_lab::control_plane::{ControlPlane, Kubectl};
-use trident_lab::kube::ApiServer;
+use trident_lab::kube::{ApiServer, fresh_node};
 use trident_lab::lab::{COMMIT_STATUS, REQUEST, Request, STATUS};
 use trident_lab::tables;
 use trident_lab::tls::Pki;
@@ -64,7 +64,8 @@ async fn who_may_do_what() -> Result<()> {
     apply(&plane).await?;
     permissions(&plane)?;
     requests(&plane)?;
-    writers(&plane)
+    writers(&plane)?;
+    registrations(&plane)
 }
 
 /// What kubelet's identity alone holds.
@@ -214,6 +215,30 @@ fn removals(
     ensure!(said.contains("for the node itself"), "{said}");
     orchestrator.expect(&["annotate", "node", "node-1", &request])?;
     kubelet.expect(&["annotate", "node", "node-1", &status])?;
+    Ok(())
+}
+
+/// A Node that is created with an annotation is held to the same.
+fn registrations(plane: &ControlPlane) -> Result<()> {
+    let (admin, kubelet) = (plane.admin(), plane.kubelet("node-9")?);
+    let request = Request::rollback(Uuid::new_v4()).text();
+    for (name, who, key, value, refusal) in [
+        ("a kubelet asks", &kubelet, REQUEST, request.as_str(), Some("for orchestrators")),
+        ("a kubelet answers", &kubelet, STATUS, "x", None),
+        ("an administrator asks", admin, REQUEST, &request, None),
+        ("an administrator asks for nothing", admin, REQUEST, "{}", Some("`schemaVersion` must")),
+        ("an administrator answers", admin, COMMIT_STATUS, "x", Some("for the node itself")),
+    ] {
+        let mut node = fresh_node("node-9");
+        node["metadata"]["annotations"] = json!({key: value});
+        let said = who.run_with(&["create", "-f", "-"], &node.to_string())?;
+        let as_expected = match refusal {
+            None => said.code == Some(0),
+            Some(refusal) => said.code != Some(0) && said.stderr.contains(refusal),
+        };
+        ensure!(as_expected, "{name}: {said:?}");
+        admin.expect(&["delete", "node", "node-9", "--ignore-not-found"])?;
+    }
     Ok(())
 }
 

@@ -14,6 +14,8 @@ mod kube_watch;
 mod nebraska_shapes;
 #[path = "servers/nebraska_states.rs"]
 mod nebraska_states;
+#[path = "servers/real_programs.rs"]
+mod real_programs;
 
 use std::net::TcpListener;
 use std::sync::Once;
