@@ -5,10 +5,10 @@ mod booted;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use booted::{carry_out, committed, eventually, expect_code};
+use booted::{QUICK_REPORT, carry_out, committed, eventually, expect_code};
 use tokio::time::{Instant, sleep};
 use trident_lab::kube::{Fault, Verb};
-use trident_lab::lab::{COMMIT_STATUS, Lab, Mode, NEW, NODE, OLD, Request, SOON, STATUS};
+use trident_lab::lab::{COMMIT_STATUS, Lab, Mode, NEW, NODE, OLD, Request, SOON, STATUS, WATCHER};
 use trident_lab::nebraska::InstanceStatus;
 use trident_lab::trident::{Gate, Method, Script};
 use uuid::Uuid;
@@ -25,13 +25,6 @@ booted::on_each_release!(
     a_full_state_directory_is_said_once,
     somebody_else_writes_the_status_too,
     the_node_goes_and_comes_back_and_a_stop_waits_for_no_server,
-);
-
-const WATCHER: &str = "trident-acl-agent.service";
-/// So that a test need not wait for minutes.
-const QUICK_REPORT: (&str, &str) = (
-    "/etc/systemd/system/trident-acl-agent-report.timer.d/50-quick.conf",
-    "[Timer]\nOnBootSec=1s\nOnUnitInactiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
 );
 
 /// A stage that tridentd works on until the gate is released.
@@ -336,12 +329,16 @@ async fn the_node_goes_and_comes_back_and_a_stop_waits_for_no_server(
     let status = lab.terminal(STATUS, &stage, SOON).await?;
     expect_code(&lab, &status, "Success")?;
 
-    let published = || async {
+    let completed = || async {
         let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-        Ok(!state.contains("\"published\": false") && !state.contains("\"published\":false"))
+        anyhow::Ok(serde_json::from_str::<serde_json::Value>(&state)?["completed"].clone())
     };
-    eventually("all of it is recorded as published", published).await?;
-    let remembered = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+    let all_published = || async {
+        let completed = completed().await?;
+        Ok(completed.as_array().is_some_and(|all| all.iter().all(|it| it["published"] == true)))
+    };
+    eventually("all of it is recorded as published", all_published).await?;
+    let remembered = completed().await?;
     lab.kube.delete_node(NODE);
     eventually("the watcher gives up", || async {
         Ok(lab.node.show(WATCHER, "ActiveState").await? == "failed")
@@ -351,7 +348,6 @@ async fn the_node_goes_and_comes_back_and_a_stop_waits_for_no_server(
     let said = lab.story();
     ensure!(said.contains("has not existed for 6s") && said.contains("kubelet"), "{said}");
     ensure!(lab.node.show(WATCHER, "NRestarts").await? == "0", "it was started again");
-    let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-    ensure!(state == remembered, "{state}");
+    ensure!(completed().await? == remembered, "it forgot");
     Ok(())
 }
