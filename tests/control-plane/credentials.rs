@@ -33,11 +33,18 @@ async fn a_certificate_ends_and_is_replaced() -> Result<()> {
     lab.ask(&stage)?;
     status_line(&lab, "401 Unauthorized").await?;
     ensure!(lab.codes(STATUS, &stage).is_empty(), "it was taken");
-    let end = kubelet_gets(&lab, Duration::from_secs(30)).await?;
+    // Long enough for a server to start, also on a busy machine.
+    let end = kubelet_gets(&lab, Duration::from_secs(90)).await?;
     lab.terminal(STATUS, &stage, SOON).await?;
     ensure!(lab.codes(STATUS, &stage) == ["InProgress", "Success"]);
 
+    // Taken over as soon as a watch ends, which it does here before its time.
     kubelet_gets(&lab, Duration::from_secs(3600)).await?;
+    lab.kube.replace().await?;
+    eventually("the certificate is taken over", || async {
+        Ok(lab.story().contains("the credentials were replaced, connecting anew"))
+    })
+    .await?;
     let refusals = || lab.story().matches("401 Unauthorized").count();
     let before = refusals();
     until(end).await;
