@@ -142,7 +142,7 @@ async fn keep_power(lab: &Lab, part: Part, switch: &Switch) -> Result<()> {
             if switch.holds_back() {
                 eventually("the commit has looked", || async {
                     Ok(!switch.holds_back()
-                        || lab.node.show(COMMIT, "ExecMainExitTimestamp").await? != "")
+                        || !lab.node.show(COMMIT, "ExecMainExitTimestamp").await?.is_empty())
                 })
                 .await?;
                 switch.let_resume();

@@ -65,6 +65,8 @@ fn cases() -> Vec<Case> {
         file
     };
     let id = serde_json::to_value(rollback()).unwrap()["operationId"].clone();
+    let said = |code| bare_status(&id, code);
+    let trident = |completed| of_trident(BOOT, completed);
     let ours = Some("202606.29.0");
     let case =
         |name, file, completed, pending, copied| Case { name, file, completed, pending, copied };
@@ -97,28 +99,10 @@ fn cases() -> Vec<Case> {
             None,
             true,
         ),
-        case("Trident's, alone", of_trident(BOOT, json!([])), 0, Some(""), true),
-        case(
-            "Trident's, with its status",
-            of_trident(BOOT, json!([bare_status(&id, "Success")])),
-            1,
-            ours,
-            true,
-        ),
-        case(
-            "Trident's, by operation",
-            of_trident(BOOT, json!({ "x": bare_status(&id, "Success") })),
-            1,
-            ours,
-            true,
-        ),
-        case(
-            "Trident's, under way",
-            of_trident(BOOT, json!([bare_status(&id, "InProgress")])),
-            0,
-            Some(""),
-            true,
-        ),
+        case("Trident's, alone", trident(json!([])), 0, Some(""), true),
+        case("Trident's, with its status", trident(json!([said("Success")])), 1, ours, true),
+        case("Trident's, by operation", trident(json!({ "x": said("Success") })), 1, ours, true),
+        case("Trident's, under way", trident(json!([said("InProgress")])), 0, Some(""), true),
         // No boot id: taken for another boot's, it would commit before the reboot.
         case("Trident's, with another mark", of_trident("1782720000", json!([])), 0, None, true),
         case("somebody else's", json!({ "hello": 1 }), 0, None, false),
