@@ -114,8 +114,13 @@ pub fn after_finalize(answer: &Answer) -> Verdict {
     }
 }
 
-/// After `Commit`. `version`: what the node runs now.
-pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &str) -> Verdict {
+/// After `Commit`. `version`: what the node runs now, where that can be read.
+pub fn after_commit(
+    answer: &Answer,
+    request: &Request,
+    from: &str,
+    version: Option<&str>,
+) -> Verdict {
     match answer {
         Answer::Done { reboot: true, .. } => Verdict::new(
             Code::AgentInternalError,
@@ -125,7 +130,8 @@ pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &st
             committed_by_another(request, from, version)
         }
         Answer::Done { .. } => {
-            Verdict::new(Code::Success, format!("the node booted {version} and it was committed"))
+            let booted = version.unwrap_or("a version that cannot be read");
+            Verdict::new(Code::Success, format!("the node booted {booted} and it was committed"))
         }
         Answer::Failed { error, message } => {
             let code = match BOOT_FAILED.contains(&error.subkind.as_str()) {
@@ -148,7 +154,12 @@ pub fn is_on_target(request: &Request, from: &str, version: &str) -> bool {
 }
 
 /// "Nothing to commit" is success only where the version proves it: another boot-time unit was first.
-fn committed_by_another(request: &Request, from: &str, version: &str) -> Verdict {
+fn committed_by_another(request: &Request, from: &str, version: Option<&str>) -> Verdict {
+    let Some(version) = version.filter(|version| !version.is_empty()) else {
+        let message = "tridentd has nothing to commit, and the version that the node runs cannot be read: \
+                       how it ended is not known";
+        return Verdict::new(Code::AgentInternalError, message);
+    };
     if is_on_target(request, from, version) {
         let message = format!("the node booted {version}; it had been committed already");
         Verdict::new(Code::Success, message)

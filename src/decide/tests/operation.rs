@@ -207,7 +207,7 @@ impl World {
             (_, Some(answer)) => {
                 let version = self.trident.active.clone();
                 let verdict =
-                    after_commit(&answer, &pending.request, &pending.from_version, &version);
+                    after_commit(&answer, &pending.request, &pending.from_version, Some(&version));
                 let good = verdict.code == Code::Success;
                 assert!(!good || self.trident.is_on_target(), "a false success: {self:#?}");
                 let now = self.now();

@@ -58,47 +58,40 @@ struct Case {
     copied: bool,
 }
 
-fn case(
-    name: &'static str,
-    file: Value,
-    completed: usize,
-    pending: Option<&'static str>,
-    copied: bool,
-) -> Case {
-    Case { name, file, completed, pending, copied }
-}
-
-/// The version that our own pending commit left.
-const OURS: Option<&str> = Some("202606.29.0");
-
-fn of_a_newer_agent() -> Vec<Case> {
+fn cases() -> Vec<Case> {
     let changed = |change: fn(&mut Value)| {
         let mut file = written();
         change(&mut file);
         file
     };
+    let id = serde_json::to_value(rollback()).unwrap()["operationId"].clone();
+    let said = |code| bare_status(&id, code);
+    let trident = |completed| of_trident(BOOT, completed);
+    let ours = Some("202606.29.0");
+    let case =
+        |name, file, completed, pending, copied| Case { name, file, completed, pending, copied };
     vec![
-        case("our own", written(), 2, OURS, false),
-        case("a newer version", changed(|it| it["version"] = json!(2)), 2, OURS, false),
-        case("more fields", changed(|it| it["soon"] = json!([1])), 2, OURS, false),
-        case("no machine", changed(|it| it["machine"] = json!(null)), 2, OURS, false),
+        case("our own", written(), 2, ours, false),
+        case("a newer version", changed(|it| it["version"] = json!(2)), 2, ours, false),
+        case("more fields", changed(|it| it["soon"] = json!([1])), 2, ours, false),
+        case("no machine", changed(|it| it["machine"] = json!(null)), 2, ours, false),
         case(
             "a code of a newer agent",
             changed(|it| it["completed"][0]["status"]["code"] = json!("Paused")),
             1,
-            OURS,
+            ours,
             true,
         ),
         case(
             "an event of a newer agent",
             changed(|it| it["owedEvents"] = json!([{ "event": { "kind": "Paused" } }])),
             2,
-            OURS,
+            ours,
             true,
         ),
-        case("another operation", changed(|it| it["operation"] = json!({})), 2, OURS, true),
-        case("no list", changed(|it| it["completed"] = json!(7)), 0, OURS, true),
-        case("a version that is none", changed(|it| it["version"] = json!("x")), 2, OURS, true),
+        case("another operation", changed(|it| it["operation"] = json!({})), 2, ours, true),
+        case("no list", changed(|it| it["completed"] = json!(7)), 0, ours, true),
+        case("a version that is none", changed(|it| it["version"] = json!("x")), 2, ours, true),
         case(
             "a pending commit of nothing",
             changed(|it| it["pendingCommit"] = json!({})),
@@ -106,34 +99,10 @@ fn of_a_newer_agent() -> Vec<Case> {
             None,
             true,
         ),
-    ]
-}
-
-fn of_another_agent() -> Vec<Case> {
-    let id = serde_json::to_value(rollback()).unwrap()["operationId"].clone();
-    vec![
-        case("Trident's, alone", of_trident(BOOT, json!([])), 0, Some(""), true),
-        case(
-            "Trident's, with its status",
-            of_trident(BOOT, json!([bare_status(&id, "Success")])),
-            1,
-            OURS,
-            true,
-        ),
-        case(
-            "Trident's, by operation",
-            of_trident(BOOT, json!({ "x": bare_status(&id, "Success") })),
-            1,
-            OURS,
-            true,
-        ),
-        case(
-            "Trident's, under way",
-            of_trident(BOOT, json!([bare_status(&id, "InProgress")])),
-            0,
-            Some(""),
-            true,
-        ),
+        case("Trident's, alone", trident(json!([])), 0, Some(""), true),
+        case("Trident's, with its status", trident(json!([said("Success")])), 1, ours, true),
+        case("Trident's, by operation", trident(json!({ "x": said("Success") })), 1, ours, true),
+        case("Trident's, under way", trident(json!([said("InProgress")])), 0, Some(""), true),
         // No boot id: taken for another boot's, it would commit before the reboot.
         case("Trident's, with another mark", of_trident("1782720000", json!([])), 0, None, true),
         case("somebody else's", json!({ "hello": 1 }), 0, None, false),
@@ -142,7 +111,7 @@ fn of_another_agent() -> Vec<Case> {
 
 #[test]
 fn what_can_be_read_is_taken_over_and_the_rest_is_kept() {
-    for case in of_a_newer_agent().into_iter().chain(of_another_agent()) {
+    for case in cases() {
         let (name, directory) = (case.name, tempfile::tempdir().unwrap());
         let path = directory.path().join("state.json");
         let text = case.file.to_string();

@@ -13,15 +13,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 mod builder;
-mod cgroup;
+pub(crate) mod cgroup;
 mod inside;
 mod layer;
 mod machine;
-mod network;
+pub(crate) mod network;
 mod outside;
 mod processes;
 mod rootfs;
-mod scratch;
+pub(crate) mod scratch;
 
 pub use builder::Builder;
 pub use inside::Output;
