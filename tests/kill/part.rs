@@ -140,17 +140,22 @@ async fn keep_power(lab: &Lab, part: Part, switch: &Switch) -> Result<()> {
             switch.thaw(slot);
             lab.node.boot_again().await?;
             if switch.holds_back() {
-                eventually("the commit has looked", || async {
-                    Ok(!switch.holds_back()
-                        || !lab.node.show(COMMIT, "ExecMainExitTimestamp").await?.is_empty())
-                })
-                .await?;
+                commit_has_looked(lab, switch).await?;
                 switch.let_resume();
                 lab.stops.ask_again();
             }
         }
         changes.changed().await?;
     }
+}
+
+/// Of this boot; or the next stop has come before it.
+async fn commit_has_looked(lab: &Lab, switch: &Switch) -> Result<()> {
+    eventually("the commit has looked", || async {
+        Ok(!switch.holds_back()
+            || !lab.node.show(COMMIT, "ExecMainExitTimestamp").await?.is_empty())
+    })
+    .await
 }
 
 /// The file, and what was to replace it.
