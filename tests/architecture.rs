@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "architecture/effects.rs"]
+mod effects;
 #[path = "architecture/scan.rs"]
 mod scan;
 
@@ -21,7 +23,7 @@ struct Room {
     never: &'static [&'static str],
 }
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 13] = [
     Room {
         name: "contract",
         imports: &[],
@@ -54,13 +56,14 @@ const ROOMS: [Room; 12] = [
             "crate::state::replace",
         ],
     },
-    Room { name: "state", imports: &["contract"], never: &["tokio", "async"] },
+    Room { name: "steps", imports: &[], never: &["tokio", "tracing"] },
+    Room { name: "state", imports: &["contract", "steps"], never: &["tokio", "async"] },
     Room { name: "config", imports: &["contract"], never: &["tokio", "async"] },
     Room { name: "host", imports: &["config"], never: &[] },
-    Room { name: "kubernetes", imports: &["contract", "config"], never: &[] },
-    Room { name: "systemd", imports: &["contract", "config"], never: &[] },
-    Room { name: "trident", imports: &["contract", "config"], never: &[] },
-    Room { name: "omaha", imports: &["contract", "config"], never: &[] },
+    Room { name: "kubernetes", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "systemd", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "trident", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "omaha", imports: &["contract", "config", "steps"], never: &[] },
     Room {
         name: "watch",
         imports: &["contract", "decide", "state", "config", "host", "kubernetes", "systemd"],

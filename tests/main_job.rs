@@ -31,6 +31,8 @@ fn check_api_server(lab: &Lab) -> Result<()> {
     let requests = lab.kube.requests();
     let watches = || requests.iter().filter(|request| request.verb == Verb::Watch);
     ensure!(watches().count() > 0, "{requests:?}");
+    let reads = requests.iter().filter(|request| request.verb == Verb::Get).count();
+    ensure!(reads == 2, "one read at each start, and then the watch: {requests:?}");
     for request in &requests {
         let metadata =
             request.accept.as_deref().is_some_and(|it| it.contains("PartialObjectMetadata"));

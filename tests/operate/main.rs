@@ -11,7 +11,9 @@ mod bench;
 
 mod answers;
 mod cookie;
+mod disk;
 mod events;
 mod resumed;
 mod shapes;
+mod timeouts;
 mod tridentd;

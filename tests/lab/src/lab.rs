@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::kube::{ApiServer, KubeApi};
 use crate::nebraska::{Nebraska, PackageSpec};
 use crate::node::{BOOT_LIMIT, Node, Release};
+use crate::stops::Stops;
 use crate::tls::Pki;
 use crate::trident::Tridentd;
 
@@ -108,6 +109,8 @@ pub struct Lab<K = KubeApi> {
     pub kube: K,
     pub nebraska: Nebraska,
     pub trident: Tridentd,
+    /// Only the test build comes by here.
+    pub stops: Stops,
     pub pki: Pki,
     _directory: TempDir,
 }
@@ -122,17 +125,21 @@ impl<K: ApiServer> Lab<K> {
             TRACK,
             PackageSpec::new(NEW, IMAGES, IMAGE).with_sha384(&"ab".repeat(48)),
         );
-        let firmware = trident.clone();
+        let stops = Stops::listen(directory.path())?;
+        let (firmware, booting) = (trident.clone(), stops.clone());
         let installed = install::Installed::of(&setup, &pki)?;
         let node = Node::builder(setup.release, NODE)
             .bind(directory.path(), "/run/trident")
             .setup(move |layer| installed.put(layer))
-            .before_boot(move |_, layer| layer.os_release(&firmware.firmware_boot().os_release()))
+            .before_boot(move |number, layer| {
+                booting.boot(number);
+                layer.os_release(&firmware.firmware_boot().os_release())
+            })
             .start()
             .await?;
         kube.serve(node.bind("127.0.0.1:6443")?)?;
         nebraska.serve(node.bind("127.0.0.1:8443")?)?;
-        let lab = Self { node, kube, nebraska, trident, pki, _directory: directory };
+        let lab = Self { node, kube, nebraska, trident, stops, pki, _directory: directory };
         lab.node.wait_boot(1, BOOT_LIMIT).await?;
         Ok(lab)
     }

@@ -2,6 +2,8 @@
 
 /// The real kube-apiserver, etcd and kubectl.
 pub mod control_plane;
+/// A disk that is full or read-only.
+pub mod disk;
 /// A Kubernetes API that serves one Node.
 pub mod kube;
 /// All of it together: a node with the agent, and its neighbours.
@@ -14,6 +16,8 @@ pub mod node;
 pub mod own_process;
 /// The product's JSON Schemas, in a real validator.
 pub mod schema;
+/// Where the test build's processes are stopped.
+pub mod stops;
 /// Cases that several test targets share.
 pub mod tables;
 /// Certificates for the stand-ins.

@@ -29,6 +29,7 @@ impl Machine {
     }
 
     /// A directory with these programs, relative to where the script is run.
+    #[expect(clippy::disallowed_methods, reason = "a test's own file")]
     fn assets(&self, programs: &[&str]) -> PathBuf {
         let name = format!("assets-{}", programs.len());
         let directory = self.0.path().join(&name);
