@@ -41,7 +41,11 @@ impl Installed {
             .current_dir(root)
             .args(["--no-print-directory", "-s", "install"])
             .arg(format!("DESTDIR={}", layer.upper().display()))
-            .arg(format!("BINARY={}", self.agent.display())))?;
+            .arg(format!("BINARY={}", self.agent.display()))
+            .arg(format!(
+                "LOADER={}",
+                self.agent.with_file_name("trident-slot-loader").display()
+            )))?;
         for (path, text, mode) in self.files {
             layer.install(&path, text, mode)?;
         }

@@ -1,0 +1,37 @@
+//! Slotted extensions: each slot of an A/B host has its own set of extension images, and the set that
+//! merges is chosen at every boot from the slot that booted.
+//!
+//! A package of its own, for the loader in the initrd: no runtime, no network. The agent's crate shows it
+//! as its room `slots`. Every path is below the root of a host tree.
+
+mod booted;
+#[path = "../contract/chain.rs"]
+mod chain;
+mod command_line;
+mod fields;
+#[path = "../state/file.rs"]
+mod file;
+mod links;
+mod load;
+mod manifest;
+mod mounts;
+mod overlay;
+mod publish;
+mod recover;
+mod report;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod word;
+
+pub use booted::{BootedError, booted_slot};
+pub use chain::chain;
+pub use command_line::CommandLine;
+pub use load::{Options, load};
+pub use manifest::{Extension, Manifest, ManifestError, Mode, SCHEMA_VERSION, Source, SourceKind};
+pub use recover::{LastFailure, RecoverError, recover};
+pub use report::{Failure, LeftOut, Outcome, Published, REPORT_PATH, Report, Step};
+pub use store::{DEFAULT_STORE, ImageError, Store, StoreError};
+pub use tree::{Tree, TreeError};
+pub use word::{Hash, Id, Kind, Name, Sha384, Slot, Strategy, Word};

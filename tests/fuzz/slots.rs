@@ -1,0 +1,39 @@
+//! What the slot loader reads.
+
+use std::path::{Component, Path};
+
+use trident_acl_agent::slots::{CommandLine, Manifest, Slot};
+
+use super::mutate;
+
+const WHOLE: &str = r#"{"schemaVersion":"1.0","slot":"a","mode":"acl","osVersion":"4.0","extensions":[
+{"kind":"sysext","id":"tools","name":"tools","file":"sysexts/tools.raw","size":4096,
+"sha384":"000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+"required":false,"source":{"kind":"oci","hash":
+"sha256:0000000000000000000000000000000000000000000000000000000000000000","location":"r.example/t:1"},
+"release":{"ID":"_any","SYSEXT_ID":"tools"}}]}"#;
+const EMPTY: &str = r#"{"schemaVersion":"1.0","slot":"a","mode":"shared","extensions":[]}"#;
+
+/// What is obeyed names nothing outside, and is written as what it was read as.
+#[test]
+fn manifest() {
+    mutate::each(&[WHOLE, EMPTY], |bytes| {
+        let Ok(manifest) = Manifest::parse(bytes, Slot::A) else { return };
+        for extension in &manifest.extensions {
+            let plain = |part| matches!(part, Component::Normal(_));
+            assert!(Path::new(&extension.file).components().all(plain), "{}", extension.file);
+            assert!(!extension.name.file_name().contains(['/', '\0']));
+        }
+        let written = serde_json::to_vec(&manifest).unwrap();
+        assert_eq!(Manifest::parse(&written, Slot::A).unwrap(), manifest);
+    });
+}
+
+#[test]
+fn command_line() {
+    let whole =
+        "root=/dev/sda2 trident.slot=a trident.extension_store=\"/srv/e x\" trident.confext=none";
+    mutate::each(&[whole, "trident.slot=b trident.slot_verify=full"], |bytes| {
+        let _either = CommandLine::parse(&String::from_utf8_lossy(bytes));
+    });
+}
