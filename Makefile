@@ -7,6 +7,7 @@ MANDIR ?= $(PREFIX)/share/man
 # Which build is installed.
 BINARY ?= target/release/trident-acl-agent
 LOADER ?= target/release/trident-slot-loader
+SLOTCTL ?= target/release/trident-slotctl
 # Which program the tests and the demo put on their nodes: the one that ships.
 export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
 export LAB_LOADER ?= $(CURDIR)/target/release/trident-slot-loader
@@ -47,6 +48,7 @@ install: ## Install the built program, its units and man page below DESTDIR
 		install -D -m 0644 -t $(DESTDIR)$(UNITDIR)/$${dropin#units/} $$dropin/*.conf || exit 1; \
 	done
 	install -D -m 0755 $(LOADER) $(DESTDIR)$(PREFIX)/bin/trident-slot-loader
+	install -D -m 0755 $(SLOTCTL) $(DESTDIR)$(PREFIX)/bin/trident-slotctl
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/dracut/modules.d/95trident-slots \
 		packaging/dracut/95trident-slots/module-setup.sh
 	install -D -m 0644 -t $(DESTDIR)$(MANDIR)/man8 docs/man/*.8

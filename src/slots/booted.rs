@@ -37,28 +37,67 @@ pub enum BootedError {
 /// # Errors
 /// [`BootedError`]
 pub fn booted_slot(tree: &Tree, root: &Path) -> Result<Slot, BootedError> {
-    let table = tree.read(Path::new("/proc/self/mountinfo"), MAX_BYTES)?;
-    let mounts = mounts::parse(&String::from_utf8_lossy(&table));
-    let usr = mounts::at(&mounts, &root.join("usr"));
-    let mount = usr.or_else(|| mounts::at(&mounts, root));
-    let mount = mount.ok_or_else(|| BootedError::NotMounted(root.to_owned()))?;
-    let look = Look { tree, mounts: &mounts };
-    let mut names = Vec::new();
-    look.partitions(&look.device_of(mount)?, MAX_LAYERS, &mut names)?;
-    judge(names)
+    backing(tree, root)?.slot()
 }
 
-fn judge(mut names: Vec<String>) -> Result<Slot, BootedError> {
+/// The names of the partitions that something lies on.
+#[derive(Debug)]
+pub(super) struct Backing(Vec<String>);
+
+impl Backing {
+    pub(super) fn slot(self) -> Result<Slot, BootedError> {
+        let mut slots: Vec<_> = self.slotted().map(|(_, slot)| slot).collect();
+        slots.sort();
+        slots.dedup();
+        match slots.as_slice() {
+            [slot] => Ok(*slot),
+            [] => Err(BootedError::NoSuffix(self.0)),
+            _ => Err(BootedError::Both(self.0)),
+        }
+    }
+
+    pub(super) fn slotted(&self) -> impl Iterator<Item = (&str, Slot)> {
+        self.0.iter().filter_map(|name| Some((name.as_str(), suffix(name)?)))
+    }
+}
+
+/// Of a root's `usr` if that is a mount of its own, else of the root.
+pub(super) fn backing(tree: &Tree, root: &Path) -> Result<Backing, BootedError> {
+    let mounts = mounted(tree)?;
+    let usr = mounts::at(&mounts, &root.join("usr"));
+    backing_of(tree, &mounts, root, usr.or_else(|| mounts::at(&mounts, root)))
+}
+
+/// Of the mount that a path is on.
+pub(super) fn backing_below(tree: &Tree, path: &Path) -> Result<Backing, BootedError> {
+    let mounts = mounted(tree)?;
+    backing_of(tree, &mounts, path, mounts::of(&mounts, path))
+}
+
+fn mounted(tree: &Tree) -> Result<Vec<Mount>, BootedError> {
+    let table = tree.read(Path::new("/proc/self/mountinfo"), MAX_BYTES)?;
+    Ok(mounts::parse(&String::from_utf8_lossy(&table)))
+}
+
+fn backing_of(
+    tree: &Tree,
+    mounts: &[Mount],
+    path: &Path,
+    mount: Option<&Mount>,
+) -> Result<Backing, BootedError> {
+    let mount = mount.ok_or_else(|| BootedError::NotMounted(path.to_owned()))?;
+    let look = Look { tree, mounts };
+    let mut names = Vec::new();
+    look.partitions(&look.device_of(mount)?, MAX_LAYERS, &mut names)?;
     names.sort();
     names.dedup();
-    let mut slots: Vec<_> = names.iter().filter_map(|name| suffix(name)).collect();
-    slots.sort();
-    slots.dedup();
-    match slots.as_slice() {
-        [slot] => Ok(*slot),
-        [] => Err(BootedError::NoSuffix(names)),
-        _ => Err(BootedError::Both(names)),
-    }
+    Ok(Backing(names))
+}
+
+/// Of all partitions that there are.
+pub(super) fn partition_names(tree: &Tree) -> Vec<String> {
+    let devices = std::fs::read_dir(tree.at("/sys/class/block")).into_iter().flatten().flatten();
+    devices.filter_map(|device| partition_name(&device.path())).collect()
 }
 
 fn suffix(name: &str) -> Option<Slot> {

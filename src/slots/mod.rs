@@ -8,17 +8,20 @@ mod booted;
 #[path = "../contract/chain.rs"]
 mod chain;
 mod command_line;
+mod durable;
 mod fields;
-#[path = "../state/file.rs"]
-mod file;
+mod keep;
 mod links;
 mod load;
 mod manifest;
 mod mounts;
 mod overlay;
+mod pending;
 mod publish;
 mod recover;
+mod release;
 mod report;
+mod stage;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -28,10 +31,15 @@ mod word;
 pub use booted::{BootedError, booted_slot};
 pub use chain::chain;
 pub use command_line::CommandLine;
+pub use fields::Fields;
+pub use keep::{Damage, Difference, KeepError, Listing, What};
 pub use load::{Options, load};
 pub use manifest::{Extension, Manifest, ManifestError, Mode, SCHEMA_VERSION, Source, SourceKind};
+pub use pending::{Pending, Proof};
 pub use recover::{LastFailure, RecoverError, recover};
+pub use release::{ReleaseError, id_of, parse_release};
 pub use report::{Failure, LeftOut, Outcome, Published, REPORT_PATH, Report, Step};
+pub use stage::{Event, StageError, Staged, Staging, Wanted, stage};
 pub use store::{DEFAULT_STORE, ImageError, Store, StoreError};
 pub use tree::{Tree, TreeError};
 pub use word::{Hash, Id, Kind, Name, Sha384, Slot, Strategy, Word};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::command_line::CommandLine;
-use super::file;
+use super::durable;
 use super::manifest::SCHEMA_VERSION;
 use super::report::Report;
 use super::store::{DEFAULT_STORE, Store, StoreError};
@@ -59,7 +59,7 @@ pub fn recover(
     let path = store.or_else(|| asked_store(tree)).unwrap_or_else(|| DEFAULT_STORE.into());
     let store = Store::open(&tree.below(sysroot), &path)?.ok_or(RecoverError::NoStore(path))?;
     let bytes = serde_json::to_vec_pretty(&failure)?;
-    file::replace(&store.root().join(LAST_FAILURE), &bytes)?;
+    durable::replace(&store.root().join(LAST_FAILURE), &bytes)?;
     Ok(failure)
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::file;
+use super::durable;
 use super::manifest::{Mode, SCHEMA_VERSION};
 use super::tree::Tree;
 use super::word::{Id, Kind, Name, Slot, Strategy};
@@ -120,7 +120,7 @@ impl Report {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        file::replace(&path, &serde_json::to_vec_pretty(self)?)
+        durable::replace(&path, &serde_json::to_vec_pretty(self)?)
     }
 
     /// `None`: no loader ran in this boot, or its report cannot be read.

@@ -12,7 +12,7 @@ const MODE: u32 = 0o600;
 ///
 /// # Errors
 /// Any step's own; `path` is untouched unless the rename was reached.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_added_extension("new");
     write_flushed(&temporary, bytes)?;
     rename_flushed(&temporary, path)

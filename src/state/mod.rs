@@ -7,7 +7,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use file::replace;
+pub use file::replace;
 pub use record::{
     Arming, CommitRecord, Completed, EventKind, InFlight, LOST_BOOT, Offer, OwedEvent,
     PendingCommit, Refused, Staged, State,

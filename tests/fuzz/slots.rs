@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use trident_acl_agent::slots::{CommandLine, Manifest, Slot};
+use trident_acl_agent::slots::{CommandLine, Kind, Manifest, Slot, id_of, parse_release};
 
 use super::mutate;
 
@@ -35,5 +35,19 @@ fn command_line() {
         "root=/dev/sda2 trident.slot=a trident.extension_store=\"/srv/e x\" trident.confext=none";
     mutate::each(&[whole, "trident.slot=b trident.slot_verify=full"], |bytes| {
         let _either = CommandLine::parse(&String::from_utf8_lossy(bytes));
+    });
+}
+
+/// A field says one thing, and an id is one component of a path.
+#[test]
+fn extension_release() {
+    let whole = "ID=_any\nVERSION_ID=\"3.0\"\nSYSEXT_ID='tools'\nCONFEXT_ID=conf\n# x\nSYSEXT_SCOPE=a\\ b\n";
+    mutate::each(&[whole, "ID=a\nSYSEXT_ID=b"], |bytes| {
+        let Ok(fields) = parse_release(&String::from_utf8_lossy(bytes)) else { return };
+        for kind in Kind::BOTH {
+            if let Ok(id) = id_of(&fields, kind) {
+                assert!(!id.as_str().contains(['/', '\0', '\n']) && !id.as_str().starts_with('.'));
+            }
+        }
     });
 }

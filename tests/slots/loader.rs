@@ -3,22 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "they are the product's rules on files")]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
+use common::{Format, make_image, needed, put};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha384};
 use tempfile::TempDir;
 
 const LOADER: &str = env!("CARGO_BIN_EXE_trident-slot-loader");
-
-fn put(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
-    let path = path.as_ref();
-    fs::create_dir_all(path.parent().context("no parent")?)?;
-    Ok(fs::write(path, bytes)?)
-}
 
 fn entry(store: &Path, slot: &str, kind: &str, name: &str) -> Result<Value> {
     let file = format!("{kind}s/{name}.raw");
@@ -88,26 +85,6 @@ struct Booted {
     dir: TempDir,
 }
 
-/// What the machine must be able to do: to skip silently would be to pass.
-fn needed() -> Result<()> {
-    let filesystems = fs::read_to_string("/proc/filesystems")?;
-    for name in ["squashfs", "erofs", "overlay"] {
-        // A module that is not loaded yet is loaded by the first mount.
-        let loaded =
-            filesystems.lines().any(|line| line.trim_start_matches("nodev").trim() == name);
-        let loadable = || Command::new("modprobe").arg(name).status().is_ok_and(|it| it.success());
-        ensure!(loaded || loadable(), "this kernel has no {name}: confexts cannot be tested");
-    }
-    ensure!(Path::new("/dev/loop-control").exists(), "there is no /dev/loop-control");
-    Ok(())
-}
-
-#[derive(Clone, Copy)]
-enum Format {
-    Squashfs,
-    Erofs,
-}
-
 impl Booted {
     fn new() -> Result<Self> {
         needed()?;
@@ -144,19 +121,7 @@ impl Booted {
         let release = format!("etc/extension-release.d/extension-release.{name}");
         put(tree.join(release), format!("ID=_any\nCONFEXT_ID={name}\n"))?;
         let image = self.store().join(slot).join("confexts").join(format!("{name}.raw"));
-        fs::create_dir_all(image.parent().context("no parent")?)?;
-        let output = match format {
-            Format::Squashfs => Command::new("mksquashfs")
-                .args([&tree, &image])
-                .args(["-quiet", "-noappend", "-all-root"])
-                .output(),
-            Format::Erofs => {
-                Command::new("mkfs.erofs").arg("--all-root").args([&image, &tree]).output()
-            }
-        };
-        let output =
-            output.context("squashfs-tools or erofs-utils are not installed: make setup")?;
-        ensure!(output.status.success(), "{output:?}");
+        make_image(&tree, &image, format)?;
         entry(&self.store(), slot, "confext", name)
     }
 
