@@ -12,7 +12,7 @@ SLOTCTL ?= target/release/trident-slotctl
 export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
 export LAB_LOADER ?= $(CURDIR)/target/release/trident-slot-loader
 
-.PHONY: help build check test demo bench setup install
+.PHONY: help build check test demo soak bench setup install
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,6 +34,10 @@ test: setup ## Set everything up and run all tests, the booted nodes included (r
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked
 	$(CARGO) run --package trident-lab --bin demo --locked
+
+soak: setup ## 500 updates of one node in one run, and what they leave behind (half an hour)
+	$(CARGO) build --release --locked
+	SOAK_ROUNDS=$${SOAK_ROUNDS:-500} $(CARGO) test --locked --test soak trixie -- --nocapture
 
 bench: setup ## Measure size, memory and time
 	$(CARGO) build --release --locked

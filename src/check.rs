@@ -1,5 +1,7 @@
 //! `--validate-connection`: one dependency, once, with what a person can do about it.
 
+mod advice;
+
 use std::time::Duration;
 
 use thiserror::Error;
@@ -28,15 +30,13 @@ pub enum CheckError {
     Kubernetes(#[from] KubeError),
     #[error("there is no Node {0} for this machine; check TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME")]
     NodeGone(String),
-    #[error(
-        "tridentd cannot be used; check that tridentd.socket is active, and TRIDENT_ACL_AGENT_TRIDENT_SOCKET"
-    )]
+    #[error("tridentd cannot be used; {}", advice::on_tridentd(.0))]
     Trident(#[from] trident::Error),
-    #[error("this machine or the server cannot be named")]
-    Identity(#[from] omaha::IdentityError),
     #[error(
-        "Nebraska cannot be used; check TRIDENT_ACL_AGENT_NEBRASKA_ENDPOINT, _APP_ID and _TRACK, the network and the CA certificates"
+        "this machine or the server cannot be named; check /etc/machine-id and TRIDENT_ACL_AGENT_NEBRASKA_ENDPOINT"
     )]
+    Identity(#[from] omaha::IdentityError),
+    #[error("Nebraska cannot be used; {}", advice::on_nebraska(.0))]
     Nebraska(#[from] omaha::Error),
 }
 

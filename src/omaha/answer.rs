@@ -1,7 +1,7 @@
 //! What an update check was answered.
 
 use super::error::Error;
-use super::identity::Server;
+use super::identity::{App, Server};
 use super::offer::{HashSource, Offer};
 use super::reply::{AppReply, Update};
 
@@ -20,12 +20,17 @@ pub enum CheckAnswer {
     Refused(String),
 }
 
-/// Reads the answer for our app.
-pub(super) fn read(
-    server: &Server,
-    reply: &AppReply,
-    hash: HashSource,
-) -> Result<CheckAnswer, Error> {
+impl CheckAnswer {
+    /// Reads what the body of an answer says of our app.
+    ///
+    /// # Errors
+    /// It is no answer to an update check of this app, or the offer in it cannot be used.
+    pub fn read(app: &App, body: &[u8], hash: HashSource) -> Result<CheckAnswer, Error> {
+        judge(&app.server, &AppReply::read(app, body)?, hash)
+    }
+}
+
+fn judge(server: &Server, reply: &AppReply, hash: HashSource) -> Result<CheckAnswer, Error> {
     if reply.status != "ok" {
         return Ok(refusal(&reply.status));
     }
@@ -57,43 +62,4 @@ fn refusal(status: &str) -> CheckAnswer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::omaha::reply::Reply;
-
-    fn answer(app: &str) -> Result<CheckAnswer, Error> {
-        let server = Server::parse("https://h/").expect("https");
-        let body = format!(r#"<response><app appid="other" status="bad"/>{app}</response>"#);
-        let reply = Reply::parse(body.as_bytes()).expect("a reply").into_app("OURS");
-        read(&server, &reply.expect("our app"), HashSource::Hash)
-    }
-
-    #[test]
-    fn refusals_are_told_apart() {
-        let app = |status: &str| format!(r#"<app appid="ours" status="{status}"/>"#);
-        for (status, expected) in [
-            ("error-updateInProgressOnInstance", CheckAnswer::InProgress),
-            ("error-updatesDisabled", CheckAnswer::Later("error-updatesDisabled".into())),
-            (
-                "error-unknownApplicationOrGroup",
-                CheckAnswer::Refused("error-unknownApplicationOrGroup".into()),
-            ),
-            ("error-of-next-year", CheckAnswer::Refused("error-of-next-year".into())),
-        ] {
-            assert_eq!(answer(&app(status)).expect("an answer"), expected);
-        }
-    }
-
-    #[test]
-    fn update_check_statuses_are_told_apart() {
-        let app = |status: &str| {
-            format!(r#"<app appid="ours" status="ok"><updatecheck status="{status}"/></app>"#)
-        };
-        assert_eq!(answer(&app("noupdate")).expect("an answer"), CheckAnswer::NoUpdate);
-        let refused = CheckAnswer::Refused("update check: error-internal".into());
-        assert_eq!(answer(&app("error-internal")).expect("an answer"), refused);
-        assert!(matches!(answer(&app("ok")), Err(Error::Offer { .. })));
-        let none = answer(r#"<app appid="ours" status="ok"/>"#);
-        assert!(matches!(none, Err(Error::UpdateCheckMissing { .. })));
-    }
-}
+mod tests;

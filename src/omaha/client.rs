@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::answer::{self, CheckAnswer};
+use super::answer::CheckAnswer;
 use super::cookie::CookieJar;
 use super::error::{Error, ReportError};
 use super::event::Event;
 use super::http::{Answer, Http};
 use super::identity::{App, Arch, IdentityError, MachineId};
 use super::offer::HashSource;
-use super::reply::{AppReply, Reply};
+use super::reply::AppReply;
 use super::request::{Content, Request};
 use crate::config::{Config, Sha384Source};
 use crate::contract::AGENT_VERSION;
@@ -87,14 +87,13 @@ impl Client {
         check: Check,
     ) -> Result<CheckAnswer, Error> {
         let answer = self.check_exchange(app, version, check).await?;
-        let reply = find_app(app, &answer)?;
-        answer::read(&app.server, &reply, self.settings.hash_source)
+        CheckAnswer::read(app, &answer.body, self.settings.hash_source)
     }
 
     /// Tells the server of an event; `Ok` only if the server took it.
     pub async fn report(&self, app: &App, version: &str, event: &Event) -> Result<(), ReportError> {
         let answer = self.exchange(app, version, Content::Report(event)).await?;
-        match find_app(app, &answer)?.status {
+        match AppReply::read(app, &answer.body)?.status {
             status if status == "ok" => Ok(()),
             status => Err(ReportError::NotTaken { server: app.server.clone(), status }),
         }
@@ -103,7 +102,7 @@ impl Client {
     /// Asks for nothing: whether the server is there and knows the app. Leaves no trace at it.
     pub async fn probe(&self, app: &App, version: &str) -> Result<(), Error> {
         let answer = self.exchange(app, version, Content::Probe).await?;
-        match find_app(app, &answer)?.status {
+        match AppReply::read(app, &answer.body)?.status {
             status if status == "ok" => Ok(()),
             status => Err(Error::AppRefused { server: app.server.clone(), status }),
         }
@@ -121,7 +120,7 @@ impl Client {
                 let xml = self.request(app, version, Content::Check).render()?;
                 let answer = self.http.post(&app.server, xml, None).await?;
                 // Before the XML is looked at: affinity holds for a broken answer too.
-                jar.store(&answer.headers);
+                jar.store(&answer.headers, &answer.origin);
                 Ok(answer)
             }
             (Check::First, None) | (Check::Again, _) => {
@@ -137,7 +136,8 @@ impl Client {
         version: &str,
         content: Content<'_>,
     ) -> Result<Answer, Error> {
-        let cookie = self.settings.cookies.as_ref().and_then(CookieJar::load);
+        let jar = self.settings.cookies.as_ref();
+        let cookie = jar.and_then(|jar| jar.load(&app.server.to_string()));
         let xml = self.request(app, version, content).render()?;
         self.http.post(&app.server, xml, cookie).await
     }
@@ -145,11 +145,4 @@ impl Client {
     fn request<'a>(&'a self, app: &'a App, version: &'a str, content: Content<'a>) -> Request<'a> {
         Request { settings: &self.settings, app, version, content }
     }
-}
-
-fn find_app(app: &App, answer: &Answer) -> Result<AppReply, Error> {
-    let server = || app.server.clone();
-    let reply = Reply::parse(&answer.body)
-        .map_err(|source| Error::Malformed { server: server(), source })?;
-    reply.into_app(&app.app_id).ok_or_else(|| Error::AppMissing { server: server() })
 }

@@ -7,12 +7,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
+use rustix::fs::{Mode, OFlags};
 
 /// Longer ones are refused by most servers.
 const SIZE_LIMIT: usize = 8 * 1024;
+/// Of the whole file: the cookie and an origin.
+const FILE_LIMIT: u64 = 16 * 1024;
 
-/// The file that keeps the cookie: one line, as it is sent. Read anew for each request.
+/// The file that keeps the cookie, read anew for each request: a line with the cookie as it is sent, and a line
+/// with the origin that set it. A file without the second, from an agent that wrote none, goes to any server.
 #[derive(Clone, Debug)]
 pub struct CookieJar {
     path: PathBuf,
@@ -24,8 +30,8 @@ impl CookieJar {
         CookieJar { path: path.into() }
     }
 
-    /// The stored cookie, if there is one.
-    pub(super) fn load(&self) -> Option<HeaderValue> {
+    /// The stored cookie, if there is one for this origin.
+    pub(super) fn load(&self, origin: &str) -> Option<HeaderValue> {
         let text = match read_limited(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -34,8 +40,15 @@ impl CookieJar {
                 return None;
             }
         };
-        let value = header(text.trim());
-        if value.is_none() && !text.trim().is_empty() {
+        let (cookie, set_by) = match text.trim().split_once('\n') {
+            Some((cookie, set_by)) => (cookie, set_by),
+            None => (text.trim(), origin),
+        };
+        if cookie.is_empty() || set_by != origin {
+            return None;
+        }
+        let value = header(cookie);
+        if value.is_none() {
             tracing::warn!(path = %self.path.display(), "ignoring a stored cookie that cannot be sent");
         }
         value
@@ -49,12 +62,17 @@ impl CookieJar {
         }
     }
 
-    /// Stores what an answer sets, if it sets anything.
-    pub(super) fn store(&self, headers: &HeaderMap) {
-        let Some(cookie) = cookie_of(headers) else {
+    /// Stores what an answer of this origin sets, if it sets anything.
+    pub(super) fn store(&self, headers: &HeaderMap, origin: &str) {
+        let cookie = cookie_of(headers, Timestamp::now());
+        if cookie.is_empty() {
             return;
-        };
-        if let Err(error) = replace(&self.path, cookie.as_bytes()) {
+        }
+        if header(&cookie).is_none() {
+            tracing::warn!(size = cookie.len(), "ignoring an affinity cookie that is too long");
+            return;
+        }
+        if let Err(error) = replace(&self.path, format!("{cookie}\n{origin}\n").as_bytes()) {
             self.warn("storing", &error);
         }
     }
@@ -65,16 +83,21 @@ impl CookieJar {
     }
 }
 
+/// Follows no link, which could lead to any secret of this host, and waits for no writer of a pipe.
 fn read_limited(path: &Path) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
     let mut text = String::new();
-    let limit = u64::try_from(SIZE_LIMIT).unwrap_or(u64::MAX).saturating_add(2);
-    File::open(path)?.take(limit).read_to_string(&mut text)?;
+    file.take(FILE_LIMIT).read_to_string(&mut text)?;
     Ok(text)
 }
 
 /// A value that may be sent; marked, so that no one prints it.
 fn header(cookie: &str) -> Option<HeaderValue> {
-    if cookie.is_empty() || cookie.len() > SIZE_LIMIT || !cookie.bytes().all(is_sendable) {
+    if cookie.is_empty() || cookie.len() > SIZE_LIMIT || !is_sendable(cookie) {
         return None;
     }
     let mut value = HeaderValue::from_str(cookie).ok()?;
@@ -82,12 +105,13 @@ fn header(cookie: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn is_sendable(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~')
+fn is_sendable(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// The `name=value` pairs that an answer sets, joined; of two with one name the later counts.
-fn cookie_of(headers: &HeaderMap) -> Option<String> {
+/// The `name=value` pairs that an answer sets, joined; of two with one name the later counts. What cannot be
+/// sent is left out.
+fn cookie_of(headers: &HeaderMap, now: Timestamp) -> String {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for text in headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok()) {
         let mut parts = text.split(';').map(str::trim);
@@ -96,22 +120,29 @@ fn cookie_of(headers: &HeaderMap) -> Option<String> {
         };
         let (name, value) = (name.trim(), value.trim());
         pairs.retain(|(known, _)| *known != name);
-        if !name.is_empty() && !parts.any(deletes) {
+        let good = !name.is_empty() && is_sendable(name) && is_sendable(value);
+        if good && !is_deleted(parts, now) {
             pairs.push((name, value));
         }
     }
-    let cookie = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
-    let cookie = cookie.join("; ");
-    header(&cookie).map(|_sendable| cookie)
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    pairs.join("; ")
 }
 
-/// `Max-Age` of zero or less takes a cookie away.
-fn deletes(attribute: &str) -> bool {
-    let Some((name, value)) = attribute.split_once('=') else {
-        return false;
-    };
-    let age = value.trim().parse::<i64>();
-    name.trim().eq_ignore_ascii_case("max-age") && age.is_ok_and(|age| age <= 0)
+/// `Max-Age` of zero or less takes a cookie away, or else an `Expires` that is past. One that cannot be read
+/// does not count.
+fn is_deleted<'a>(attributes: impl Iterator<Item = &'a str>, now: Timestamp) -> bool {
+    let (mut age, mut expires) = (None, None);
+    for (name, value) in attributes.filter_map(|attribute| attribute.split_once('=')) {
+        if name.trim().eq_ignore_ascii_case("max-age") {
+            age = value.trim().parse::<i64>().ok().or(age);
+        } else if name.trim().eq_ignore_ascii_case("expires") {
+            // Older servers write the date with hyphens.
+            let date = value.trim().replace('-', " ");
+            expires = DateTimeParser::new().parse_timestamp(&date).ok().or(expires);
+        }
+    }
+    age.map_or(expires.is_some_and(|end| end <= now), |age| age <= 0)
 }
 
 /// Replaces a file as one step: a reader, or a power cut, sees the old or the new one whole.
@@ -139,7 +170,6 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
-    file.write_all(b"\n")?;
     file.sync_all()
 }
 

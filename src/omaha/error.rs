@@ -40,6 +40,16 @@ pub enum Error {
         /// The writer's word.
         source: std::io::Error,
     },
+    /// A value holds a control character, for instance.
+    #[error(
+        "the request to {server} cannot be written: {what} holds a character that XML cannot carry"
+    )]
+    NotXml {
+        /// Whom we wanted to ask.
+        server: Server,
+        /// Which value.
+        what: &'static str,
+    },
     /// The server takes 64 KiB at most.
     #[error("the request to {server} would be {size} bytes long")]
     RequestTooLarge {
@@ -167,7 +177,9 @@ impl Error {
         let later = Retry::Later { after: None };
         match self {
             Error::NoTls | Error::NoTrust | Error::Setup(_) => Retry::Never,
-            Error::Render { .. } | Error::RequestTooLarge { .. } => Retry::Never,
+            Error::Render { .. } | Error::NotXml { .. } | Error::RequestTooLarge { .. } => {
+                Retry::Never
+            }
             Error::TimedOut { .. } | Error::Http { .. } | Error::Redirect { .. } => later,
             Error::Status { status: 408 | 425 | 429 | 500.., retry_after, .. } => {
                 Retry::Later { after: *retry_after }
@@ -182,6 +194,18 @@ impl Error {
 }
 
 impl ReportError {
+    /// There are no words for this event, at no server and at no time.
+    pub fn is_hopeless(&self) -> bool {
+        match self {
+            ReportError::Identity(_) => true,
+            ReportError::Request(error) => matches!(
+                error,
+                Error::Render { .. } | Error::NotXml { .. } | Error::RequestTooLarge { .. }
+            ),
+            ReportError::NotTaken { .. } => false,
+        }
+    }
+
     /// Whether, and when, to try again. An event that was not taken stays owed.
     pub fn retry(&self) -> Retry {
         match self {

@@ -12,6 +12,7 @@ use reqwest::{Response, StatusCode};
 use super::error::{Error, RedirectRefused};
 use super::identity::Server;
 use super::trust;
+use crate::contract::origin;
 
 /// Longest answer that is read.
 const BODY_LIMIT: usize = 1024 * 1024;
@@ -30,6 +31,8 @@ pub(super) struct Http {
 /// A whole answer with status 200.
 #[derive(Debug)]
 pub(super) struct Answer {
+    /// Who gave it, at the end of all redirects.
+    pub(super) origin: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
@@ -89,16 +92,20 @@ impl Http {
         if response.status() != StatusCode::OK {
             return Err(bad_status(server, &response));
         }
-        let headers = response.headers().clone();
-        Ok(Answer { headers, body: read_body(server, response).await? })
+        let (origin, headers) = (origin(response.url()), response.headers().clone());
+        Ok(Answer { origin, headers, body: read_body(server, response).await? })
     }
 }
 
 async fn read_body(server: &Server, mut response: Response) -> Result<Vec<u8>, Error> {
+    let too_large = || Error::AnswerTooLarge { server: server.clone(), limit: BODY_LIMIT };
+    if response.content_length().is_some_and(|announced| announced > BODY_LIMIT as u64) {
+        return Err(too_large());
+    }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| failed(server, error))? {
         if body.len() + chunk.len() > BODY_LIMIT {
-            return Err(Error::AnswerTooLarge { server: server.clone(), limit: BODY_LIMIT });
+            return Err(too_large());
         }
         body.extend_from_slice(&chunk);
     }

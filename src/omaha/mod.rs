@@ -12,13 +12,14 @@
 //! | a completion without `previousversion` is dropped | [`Event::Complete`] holds a [`PreviousVersion`], never empty |
 //! | a completion needs a ping and an update check beside it | rendering adds them, callers cannot choose |
 //! | a probe must not register or consume anything | [`Client::probe`] has no way to add to its bare `<app>` |
-//! | values must not break the XML, 64 KiB at most | rendering escapes, replaces what XML cannot hold, and measures |
+//! | values must not break the XML, 64 KiB at most | rendering escapes, refuses what XML cannot carry, and measures |
 //! | never the updater `CoreOSUpdateEngine-0.1.0.0` with source `scheduler` | no install source is ever rendered |
 //! | an app status other than `ok` is no delivery, though HTTP says 200 | [`Client::report`] returns [`ReportError::NotTaken`] |
 //! | our app may not be the first in the answer | the answer has no "first", only a look-up by app id |
 //! | the image is fetched from `https` or `oci` only | [`Offer`] is made in one place, which checks |
 //! | a redirected POST becomes a GET with 301, 302 and 303 | only 307 and 308 are followed, to https, at most 5 |
 //! | the first check's cookie is the update's cookie | [`Check::First`] clears and stores; nothing else does |
+//! | a cookie goes to the origin that set it only | [`CookieJar`] keeps the origin with it |
 
 /// What a check was answered.
 mod answer;

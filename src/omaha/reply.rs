@@ -1,5 +1,7 @@
 //! The server's answer: what it says of each app. Unknown words are kept, never refused.
 
+use super::error::Error;
+use super::identity::App;
 use super::xml::{self, Element, XmlError};
 
 /// A status in an answer goes into messages, so it is kept short.
@@ -67,6 +69,16 @@ impl Reply {
     /// What the answer says of one app.
     pub(super) fn into_app(self, app_id: &str) -> Option<AppReply> {
         self.apps.into_iter().find(|app| app.app_id.eq_ignore_ascii_case(app_id))
+    }
+}
+
+impl AppReply {
+    /// What a whole answer says of our app.
+    pub(super) fn read(app: &App, body: &[u8]) -> Result<AppReply, Error> {
+        let server = || app.server.clone();
+        let reply =
+            Reply::parse(body).map_err(|source| Error::Malformed { server: server(), source })?;
+        reply.into_app(&app.app_id).ok_or_else(|| Error::AppMissing { server: server() })
     }
 }
 

@@ -41,11 +41,31 @@ impl Request<'_> {
     /// The XML, at most 64 KiB.
     pub(super) fn render(&self) -> Result<Vec<u8>, Error> {
         let server = || self.app.server.clone();
+        if let Some(what) = self.unspeakable() {
+            return Err(Error::NotXml { server: server(), what });
+        }
         let xml = self.write().map_err(|source| Error::Render { server: server(), source })?;
         match xml.len() {
             ..=SIZE_LIMIT => Ok(xml),
             size => Err(Error::RequestTooLarge { server: server(), size }),
         }
+    }
+
+    /// The first value with a character that XML cannot carry, not even escaped. Sent with another in its
+    /// place, it would name another group or version at the server.
+    fn unspeakable(&self) -> Option<&'static str> {
+        let previous = match self.content {
+            Content::Report(event) => event.previous_version(),
+            Content::Check | Content::Probe => None,
+        };
+        let values = [
+            ("the updater's name", self.settings.updater.as_str()),
+            ("the running version", self.version),
+            ("the app id", &self.app.app_id),
+            ("the track", &self.app.track),
+            ("the previous version", previous.unwrap_or_default()),
+        ];
+        values.into_iter().find(|(_, value)| !value.chars().all(is_legal)).map(|(what, _)| what)
     }
 
     fn write(&self) -> io::Result<Vec<u8>> {
@@ -54,7 +74,7 @@ impl Request<'_> {
         let session = Uuid::new_v4().to_string();
         out.create_element("request")
             .with_attribute(("protocol", "3.0"))
-            .with_attribute(("version", legal(&self.settings.updater).as_str()))
+            .with_attribute(("version", self.settings.updater.as_str()))
             .with_attribute(("ismachine", "1"))
             .with_attribute(("sessionid", session.as_str()))
             .write_inner_content(|out| {
@@ -67,7 +87,7 @@ impl Request<'_> {
     fn write_os(&self, out: Out<'_>) -> io::Result<()> {
         out.create_element("os")
             .with_attribute(("platform", "linux"))
-            .with_attribute(("version", legal(self.version).as_str()))
+            .with_attribute(("version", self.version))
             .with_attribute(("arch", self.settings.arch.as_str()))
             .write_empty()?;
         Ok(())
@@ -76,9 +96,9 @@ impl Request<'_> {
     fn write_app(&self, out: Out<'_>) -> io::Result<()> {
         let app = out
             .create_element("app")
-            .with_attribute(("appid", legal(&self.app.app_id).as_str()))
-            .with_attribute(("version", legal(self.version).as_str()))
-            .with_attribute(("track", legal(&self.app.track).as_str()))
+            .with_attribute(("appid", self.app.app_id.as_str()))
+            .with_attribute(("version", self.version))
+            .with_attribute(("track", self.app.track.as_str()))
             .with_attribute(("machineid", self.settings.machine_id.as_str()));
         match self.content {
             Content::Probe => app.write_empty()?,
@@ -101,8 +121,7 @@ fn write_event(out: Out<'_>, event: &Event) -> io::Result<()> {
             Ok(())
         }
         Some(version) => {
-            let version = legal(version);
-            element.with_attribute(("previousversion", version.as_str())).write_empty()?;
+            element.with_attribute(("previousversion", version)).write_empty()?;
             out.create_element("ping").with_attribute(("active", "1")).write_empty()?;
             write_update_check(out)
         }
@@ -114,13 +133,9 @@ fn write_update_check(out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What XML 1.0 cannot hold, not even escaped, becomes U+FFFD.
-fn legal(value: &str) -> String {
-    let keep = |c: char| match c {
-        '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'.. => c,
-        _ => char::REPLACEMENT_CHARACTER,
-    };
-    value.chars().map(keep).collect()
+/// A character of XML 1.0.
+fn is_legal(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::state::{OperationLock, Store};
 use crate::trident::Trident;
 
 /// Of one exchange with Nebraska.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What an operation works with.
 #[derive(Debug)]

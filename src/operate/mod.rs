@@ -3,6 +3,7 @@
 //! Each runs in a process of its own that systemd started and may end at any time: what was recorded is
 //! what the next attempt goes on from.
 
+mod again;
 mod answer;
 mod arm;
 mod commit;

@@ -65,18 +65,20 @@ impl Asking<'_> {
         warn!(
             "Nebraska has an update in progress for this machine that this node does not know, reporting it failed"
         );
-        if let Err(error) = self.client.report(&self.app, self.version, &Event::Failed).await {
-            return Err(failed(format!(
-                "releasing the update in progress at Nebraska: {}",
-                chain(&error)
-            )));
+        let released = self.client.report(&self.app, self.version, &Event::Failed).await;
+        if let Err(error) = &released {
+            warn!("Nebraska did not take that report, asking all the same: {}", chain(error));
         }
-        match self.check(Check::Again).await? {
-            CheckAnswer::InProgress => Err(failed(
+        match (self.check(Check::Again).await?, released) {
+            (CheckAnswer::InProgress, Ok(())) => Err(failed(
                 "Nebraska has an update in progress for this machine that this node did not start: \
                  is there a clone with the same machine id?",
             )),
-            answer => self.judge(answer),
+            (CheckAnswer::InProgress, Err(error)) => Err(failed(format!(
+                "releasing the update in progress at Nebraska: {}",
+                chain(&error)
+            ))),
+            (answer, _) => self.judge(answer),
         }
     }
 

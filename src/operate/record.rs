@@ -2,7 +2,7 @@
 
 use super::OperateError;
 use super::means::Means;
-use crate::contract::{Code, Utc, log_end, message_id};
+use crate::contract::{Code, Request, Utc, log_end, message_id};
 use crate::decide::Verdict;
 use crate::state::{InFlight, State};
 
@@ -10,10 +10,11 @@ use crate::state::{InFlight, State};
 pub(super) fn ended(
     means: &Means,
     operation: &InFlight,
-    verdict: Verdict,
+    mut verdict: Verdict,
     change: impl FnOnce(&mut State),
 ) -> Result<Code, OperateError> {
     let code = verdict.code;
+    verdict.message.push_str(version_warning(&operation.request));
     log_end(message_id::OPERATION_ENDED, verdict.code, &verdict.message);
     let status = operation
         .status()
@@ -24,4 +25,15 @@ pub(super) fn ended(
         change(state);
     })?;
     Ok(code)
+}
+
+/// Nebraska compares such a version as if it were 0.0.0, which explains what it then answers.
+fn version_warning(request: &Request) -> &'static str {
+    let target = request.work.update().map(|update| semver::Version::parse(&update.target_version));
+    match target {
+        Some(Err(_)) => {
+            "; warning: `targetVersion` is no semantic version, Nebraska takes it for 0.0.0"
+        }
+        Some(Ok(_)) | None => "",
+    }
 }

@@ -3,11 +3,12 @@
 
 use futures_util::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 use tracing::{Instrument, error, info, warn};
 
 use super::OperateError;
-use super::means::Means;
-use crate::contract::{Id, chain, operation_span, origin};
+use super::means::{DEADLINE, Means};
+use crate::contract::{Id, Update, chain, operation_span, origin};
 use crate::omaha::{App, Client, Event, IdentityError, ReportError};
 use crate::state::{EventKind, OwedEvent};
 
@@ -38,11 +39,20 @@ impl Stop {
 /// # Errors
 /// [`OperateError::StillOwed`].
 pub(super) async fn deliver_all(means: &Means, stop: &mut Stop) -> Result<(), OperateError> {
+    deliver_some(means, stop, |_| true).await
+}
+
+async fn deliver_some(
+    means: &Means,
+    stop: &mut Stop,
+    wanted: impl Fn(&OwedEvent) -> bool,
+) -> Result<(), OperateError> {
     let Some(_lock) = means.store.lock_report()? else {
         info!("another process delivers events");
         return Ok(());
     };
-    let owed = means.store.read()?.owed_events;
+    let mut owed = means.store.read()?.owed_events;
+    owed.retain(wanted);
     if owed.is_empty() {
         return Ok(());
     }
@@ -99,9 +109,9 @@ async fn send(means: &Means, client: &Client, owed: &OwedEvent) -> Result<(), Un
         (Ok(app), Ok(event)) => client.report(&app, &owed.version, &event).await,
         (Err(source), _) | (_, Err(source)) => Err(ReportError::Identity(source)),
     };
-    sent.map_err(|error| match error {
-        ReportError::Identity(_) => Undelivered::Never(chain(&error)),
-        ReportError::NotTaken { .. } | ReportError::Request(_) => Undelivered::Yet(chain(&error)),
+    sent.map_err(|error| match error.is_hopeless() {
+        true => Undelivered::Never(chain(&error)),
+        false => Undelivered::Yet(chain(&error)),
     })
 }
 
@@ -122,16 +132,22 @@ fn event(kind: &EventKind) -> Result<Event, IdentityError> {
     })
 }
 
-/// Before a new check, the server should know how the last update ended. Not waited for longer than one
-/// exchange would take.
-pub(super) async fn deliver_first(means: &Means, id: &Id) {
+/// Before a new check, its server should know how the last update of this app ended. Not waited for longer than
+/// one exchange may take, however many events there are; other servers' events can wait.
+pub(super) async fn deliver_first(means: &Means, id: &Id, update: &Update) {
+    let concerned =
+        |event: &OwedEvent| event.server == update.server && event.app_id == update.app_id;
     let owed = match means.store.read() {
         Ok(state) => state.owed_events,
         Err(_) => return,
     };
-    if owed.iter().any(|event| event.operation_id != *id)
-        && let Err(error) = deliver_all(means, &mut Stop::never()).await
-    {
-        warn!("earlier events are still owed, ignoring: {}", chain(&error));
+    if !owed.iter().any(|event| event.operation_id != *id && concerned(event)) {
+        return;
+    }
+    // Cut off in the middle of one, it is told again later: Nebraska does not mind.
+    match timeout(DEADLINE, deliver_some(means, &mut Stop::never(), concerned)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn!("earlier events are still owed, ignoring: {}", chain(&error)),
+        Err(_elapsed) => warn!("earlier events are still owed after {DEADLINE:?}, ignoring"),
     }
 }

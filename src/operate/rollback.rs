@@ -1,6 +1,7 @@
 //! Rollback: the last A/B update undone. Two calls, the second of which arms the boot.
 
 use super::OperateError;
+use super::again;
 use super::answer::answer;
 use super::arm::arm;
 use super::means::Means;
@@ -12,7 +13,8 @@ use crate::state::{InFlight, PendingCommit};
 
 pub(super) async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
     if operation.arming.is_none() {
-        let staged = means.trident.rollback_stage(means.config.stage_timeout).await;
+        let call = async |left| means.trident.rollback_stage(left).await;
+        let staged = again::within(means.config.stage_timeout, call).await;
         if let Some(verdict) = after_rollback_stage(&answer(&staged)) {
             return ended(means, operation, verdict, |_| ());
         }

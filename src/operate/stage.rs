@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::OperateError;
+use super::again;
 use super::answer::answer;
 use super::means::Means;
 use super::offer;
@@ -16,7 +17,7 @@ use crate::contract::chain;
 use crate::contract::{Code, Phase, Update};
 use crate::decide::{Verdict, after_stage};
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
-use crate::trident::{Error, Image, Retry, Served};
+use crate::trident::Image;
 
 /// How long the end of a stage waits for an event that is just being delivered.
 const LAST_WORD: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ pub(super) async fn run(
         let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
         return ended(means, operation, verdict, |_| ());
     }
-    deliver_first(means, &operation.request.operation_id).await;
+    deliver_first(means, &operation.request.operation_id, update).await;
     match offer::agree(means, operation, update).await? {
         Err(refused) => {
             let begun = operation.offer.is_some();
@@ -48,13 +49,11 @@ async fn stage(
 ) -> Result<Code, OperateError> {
     means.store.update(|state| accept(state, operation, update, &offer))?;
     let image = Image { url: offer.url.clone(), sha384: offer.sha384.clone() };
-    let served = while_delivering(means, call(means, &image)).await;
-    let mut verdict = after_stage(&answer(&served), &update.target_version);
-    if semver::Version::parse(&update.target_version).is_err() {
-        verdict.message.push_str(
-            "; warning: this version is no semantic version, Nebraska takes it for 0.0.0",
-        );
-    }
+    let call = again::within(means.config.stage_timeout, async |left| {
+        means.trident.stage(&image, left).await
+    });
+    let served = while_delivering(means, call).await;
+    let verdict = after_stage(&answer(&served), &update.target_version);
     let staged = verdict.code == Code::Success;
     ended(means, operation, verdict, |state| {
         if staged {
@@ -102,25 +101,6 @@ fn fail(state: &mut State, operation: &InFlight, update: &Update, begun: bool) {
             &operation.from_version,
             EventKind::Failed,
         );
-    }
-}
-
-/// A daemon that died under the call is asked again within the same time: staging again starts over.
-async fn call(means: &Means, image: &Image) -> Result<Served, Error> {
-    let limit = means.config.stage_timeout;
-    let begun = Instant::now();
-    let mut left = limit;
-    loop {
-        match means.trident.stage(image, left).await {
-            Err(error @ (Error::Broken { .. } | Error::NoAnswer { .. }))
-                if error.retry() == Retry::FindOut && begun.elapsed() < limit =>
-            {
-                warn!("the stage call broke off, calling again: {}", chain(&error));
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                left = limit.saturating_sub(begun.elapsed());
-            }
-            served => return served,
-        }
     }
 }
 

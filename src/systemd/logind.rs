@@ -1,28 +1,42 @@
-use super::bus::call;
-use super::error::name;
-use super::{Systemd, SystemdError};
+use tracing::warn;
+use zbus::fdo::DBusProxy;
+use zbus::names::BusName;
 
-/// Nobody provides logind's name on the bus.
-const NO_LOGIND: [&str; 2] =
-    ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
+use super::bus::call;
+use super::{Systemd, SystemdError};
+use crate::contract::chain;
+
+/// logind's name on the bus.
+const LOGIND: &str = "org.freedesktop.login1";
 
 impl Systemd {
     /// Asks for the reboot: through logind, so that delay inhibitors such as kubelet's graceful shutdown
-    /// are honoured; straight from systemd where there is no logind.
+    /// are honoured; straight from systemd where logind is not on the bus, as after a restart of the bus alone.
     ///
     /// # Errors
     /// Refused, inhibited, unreachable. Nothing is rebooting then.
     pub async fn reboot(&self) -> Result<(), SystemdError> {
         match call("asking logind for the reboot", self.login.reboot(false)).await {
-            Err(SystemdError::Call { source, .. })
-                if name(&source).is_some_and(|name| NO_LOGIND.contains(&name.as_str())) =>
-            {
+            Err(error) if self.is_without_logind().await => {
+                warn!(
+                    "logind is not on the bus, asking systemd for the reboot, which asks no inhibitor: {}",
+                    chain(&error)
+                );
                 let target = "reboot.target".to_owned();
                 let started = self.manager.start_unit(target, "replace-irreversibly".to_owned());
                 call("asking systemd for the reboot", started).await.map(drop)
             }
             asked => asked,
         }
+    }
+
+    /// False where nobody can tell: then the bus itself is gone.
+    async fn is_without_logind(&self) -> bool {
+        let asked = async {
+            let name = BusName::try_from(LOGIND)?;
+            Ok(DBusProxy::new(&self.connection).await?.name_has_owner(name).await?)
+        };
+        matches!(call("looking for logind", asked).await, Ok(false))
     }
 
     /// Whether a shutdown is under way, delayed ones included.
@@ -33,6 +47,9 @@ impl Systemd {
         let state = call("reading systemd's state", self.manager.system_state()).await?;
         if state == "stopping" {
             return Ok(true);
+        }
+        if self.is_without_logind().await {
+            return Ok(false);
         }
         let preparing = self.login.preparing_for_shutdown();
         Ok(call("asking logind whether it shuts down", preparing).await.unwrap_or(false))

@@ -10,7 +10,7 @@ use super::Image;
 use super::error::{Error, Refusal};
 use super::outcome::{self, Served};
 use super::patience::{NotServed, deadline, ended, patiently};
-use super::records;
+use super::records::Relay;
 use super::wire::v1::commit_service_client::CommitServiceClient;
 use super::wire::v1::rollback_service_client::RollbackServiceClient;
 use super::wire::v1::servicing_response::Response as Part;
@@ -135,11 +135,12 @@ async fn begin(endpoint: &Endpoint, call: &Call<'_>) -> Result<Taken, NotServed>
 /// Reads to the result, passing log records on.
 async fn read_through(what: &'static str, taken: Taken) -> Result<Completed, Error> {
     let Taken { first, mut rest } = taken;
+    let mut relay = Relay::new();
     let mut next = first;
     while let Some(message) = next {
         match message.response {
             Some(Part::Completed(completed)) => return Ok(completed),
-            Some(Part::Log(log)) => records::forward(&log),
+            Some(Part::Log(log)) => relay.pass(&log),
             // A part that we do not know arrives as none.
             Some(Part::Started(_)) | None => {}
         }

@@ -129,6 +129,11 @@ pub enum Refusal {
 }
 
 impl Error {
+    /// The daemon answers, but has no such call: it is older than this agent.
+    pub fn is_unknown_call(&self) -> bool {
+        matches!(self, Error::Status { code: Code::Unimplemented, .. })
+    }
+
     /// Whether, and how, to go on after this error.
     pub fn retry(&self) -> Retry {
         match self {

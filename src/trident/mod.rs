@@ -34,7 +34,6 @@ mod wire;
 use std::fmt;
 use std::time::Duration;
 
-use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 pub use error::{Error, Failure, Location, Refusal, Retry};
@@ -123,7 +122,7 @@ impl Trident {
         let answer = patiently(what, QUESTION_LIMIT, || self.ask_state(what)).await;
         match answer {
             Ok(state) => Ok(Some(state)),
-            Err(Error::Status { code: Code::Unimplemented, .. }) => Ok(None),
+            Err(error) if error.is_unknown_call() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -77,6 +77,10 @@ fn each_content_holds_its_elements_and_no_other() {
     ] {
         let root = parsed(&rendered(content));
         let app = app_of(&root);
+        assert_eq!(app.attribute("track"), Some("stable"), "{content:?}");
+        assert_eq!(app.attribute("version"), Some("1.2.3"), "{content:?}");
+        assert!(app.attribute("machineid").is_some_and(|id| Uuid::parse_str(id).is_ok()));
+        assert_eq!(root.attribute("installsource"), None, "{content:?}");
         let found = app.child("event").map(|event| {
             let attribute = |name| event.attribute(name);
             (
@@ -112,9 +116,58 @@ fn a_request_beyond_64_kib_is_not_made() {
     assert!(matches!(request.render(), Err(Error::RequestTooLarge { .. })));
 }
 
+/// One value of each kind, to be replaced by another.
+fn rendered_with(at: usize, value: &str) -> Result<Vec<u8>, Error> {
+    let mut values = ["agent", "1.0.0", "id", "stable", "0.9.0"];
+    values[at] = value;
+    let [updater, version, app_id, track, previous] = values;
+    let (settings, app) = (settings(updater), app(app_id, track));
+    let event = complete(previous);
+    let content = Content::Report(&event);
+    Request { settings: &settings, app: &app, version, content }.render()
+}
+
+#[test]
+fn a_character_that_xml_cannot_carry_is_refused_and_its_place_named() {
+    let places = [
+        "the updater's name",
+        "the running version",
+        "the app id",
+        "the track",
+        "the previous version",
+    ];
+    for (at, place) in places.into_iter().enumerate() {
+        for c in ['\0', '\u{1}', '\u{b}', '\u{1b}', '\u{1f}', '\u{fffe}', '\u{ffff}'] {
+            let error = rendered_with(at, &format!("SECRET{c}")).expect_err(place);
+            assert!(matches!(&error, Error::NotXml { what, .. } if *what == place), "{error:?}");
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(place) && !text.contains("SECRET"), "{text}");
+        }
+        for c in ['\t', '\n', '\r', ' ', '\u{7f}', '\u{85}', '\u{fffd}', '\u{10ffff}'] {
+            assert!(rendered_with(at, &format!("v{c}")).is_ok(), "{place}: {c:?}");
+        }
+    }
+}
+
+#[test]
+fn the_updater_is_this_agent() {
+    let environment: [(std::ffi::OsString, std::ffi::OsString); 0] = [];
+    let config = crate::config::Config::load(environment).expect("the defaults").config;
+    let id = "0123456789abcdef0123456789abcdef";
+    let settings = Settings::of(&config, id, Duration::from_secs(1)).expect("settings");
+    assert_eq!(settings.updater, format!("trident-acl-agent-{}", crate::contract::AGENT_VERSION));
+    assert!(settings.cookies.is_none(), "cookies are off unless asked for");
+}
+
+/// What a parser that is not ours finds in an attribute.
+fn found<'a>(document: &'a roxmltree::Document<'_>, element: &str, attribute: &str) -> &'a str {
+    let element = document.descendants().find(|node| node.has_tag_name(element));
+    element.and_then(|element| element.attribute(attribute)).expect("an attribute")
+}
+
 proptest! {
     #[test]
-    fn hostile_values_come_back_as_they_were(
+    fn any_value_comes_back_as_it_was_or_is_refused(
         [updater, app_id, track, version, previous] in proptest::array::uniform5(any::<String>()),
     ) {
         let (settings, app) = (settings(&updater), app(&app_id, &track));
@@ -122,19 +175,31 @@ proptest! {
         let event = complete(&previous);
         let content = Content::Report(&event);
         let request = Request { settings: &settings, app: &app, version: &version, content };
-        let root = xml::read(&request.render().expect("a request")).expect("well-formed");
-        let app = app_of(&root);
-        let event = app.child("event").expect("an event");
-        let same = |found: Option<&str>, value: &str| found == Some(legal(value).as_str());
-        prop_assert!(same(root.attribute("version"), &updater));
-        prop_assert!(same(app.attribute("appid"), &app_id));
-        prop_assert!(same(app.attribute("track"), &track));
-        prop_assert!(same(app.attribute("version"), &version));
-        prop_assert!(same(event.attribute("previousversion"), &previous));
+        let all = [&updater, &app_id, &track, &version, &previous];
+        match request.render() {
+            Err(error) => {
+                prop_assert!(matches!(error, Error::NotXml { .. }), "{:?}", error);
+                prop_assert!(all.iter().any(|value| !value.chars().all(is_legal)));
+            }
+            Ok(xml) => {
+                let xml = std::str::from_utf8(&xml).expect("UTF-8");
+                let document = roxmltree::Document::parse(xml).expect("well-formed");
+                prop_assert_eq!(found(&document, "request", "version"), &updater);
+                prop_assert_eq!(found(&document, "os", "version"), &version);
+                prop_assert_eq!(found(&document, "app", "version"), &version);
+                prop_assert_eq!(found(&document, "app", "appid"), &app_id);
+                prop_assert_eq!(found(&document, "app", "track"), &track);
+                prop_assert_eq!(found(&document, "event", "previousversion"), &previous);
+            }
+        }
     }
 
     #[test]
-    fn only_what_xml_cannot_hold_is_replaced(value in "[ -~\t\n\r\u{e9}\u{20ac}\u{1f600}]*") {
-        prop_assert_eq!(legal(&value), value);
+    fn markup_in_a_value_comes_back_as_it_was(value in "[<>&'\"\t\r\n =/!\\[\\]?;#xa\u{e9}\u{1f600}-]*") {
+        let xml = rendered_with(3, &value).expect("a request");
+        let xml = std::str::from_utf8(&xml).expect("UTF-8");
+        let document = roxmltree::Document::parse(xml).expect("well-formed");
+        prop_assert_eq!(found(&document, "app", "track"), &value);
+        prop_assert_eq!(document.descendants().filter(|node| node.is_element()).count(), 6);
     }
 }

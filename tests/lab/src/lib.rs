@@ -8,6 +8,8 @@ pub mod lab;
 pub mod nebraska;
 /// A booted Debian in a container, and its root file systems.
 pub mod node;
+/// A test in a process of its own.
+pub mod own_process;
 /// Certificates for the stand-ins.
 pub mod tls;
 /// A tridentd with two slots.

@@ -91,12 +91,14 @@ impl Fault {
 pub struct Rule {
     pub(crate) fault: Fault,
     verb: Option<Verb>,
+    /// So many that fit go unharmed first.
+    spared: u32,
     remaining: Option<u32>,
 }
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
-        Self { fault, verb: None, remaining: None }
+        Self { fault, verb: None, spared: 0, remaining: None }
     }
 }
 
@@ -110,6 +112,12 @@ impl Rule {
     /// Only so many times, then the rule is gone.
     pub fn times(mut self, count: u32) -> Self {
         self.remaining = Some(count);
+        self
+    }
+
+    /// Only after so many that fit.
+    pub fn after(mut self, count: u32) -> Self {
+        self.spared = count;
         self
     }
 
@@ -146,6 +154,10 @@ impl Plan {
         let mut rules = self.0.lock().expect("no panic under lock");
         rules.retain(|rule| rule.remaining != Some(0));
         let rule = rules.iter_mut().find(|rule| fits(rule))?;
+        if let Some(left) = rule.spared.checked_sub(1) {
+            rule.spared = left;
+            return None;
+        }
         rule.remaining = rule.remaining.map(|n| n - 1);
         Some(rule.fault.clone())
     }

@@ -28,19 +28,7 @@ mod shared;
 mod world;
 
 /// The generated wire types, clients and servers.
-pub mod proto {
-    /// Package `trident.v1`.
-    #[allow(clippy::all, reason = "generated")]
-    pub mod v1 {
-        tonic::include_proto!("trident.v1");
-    }
-    /// Package `trident.v1preview`.
-    #[allow(clippy::all, reason = "generated")]
-    pub mod v1preview {
-        tonic::include_proto!("trident.v1preview");
-    }
-}
-
+pub use crate::wire as proto;
 pub use record::{CallRecord, Method, Outcome};
 pub use script::{Fault, Gate, Record, Script};
 pub use world::Slot;
@@ -162,6 +150,11 @@ impl Tridentd {
     /// script.
     pub fn next(&self, method: Method, script: Script) {
         self.shared().lock().scripts.entry(method).or_default().push_back(script);
+    }
+
+    /// Forgets the scripts of calls that did not come.
+    pub fn forget_scripts(&self) {
+        self.shared().lock().scripts.clear();
     }
 
     /// Scripts the next call to wait at a gate.

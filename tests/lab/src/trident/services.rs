@@ -134,6 +134,7 @@ impl VersionService for Services {
         request: Request<VersionRequest>,
     ) -> Result<Response<VersionResponse>, Status> {
         self.answered(Method::Version, &request);
+        self.0.begin_unary(Method::Version)?;
         Ok(Response::new(VersionResponse { version: self.0.lock().daemon_version.clone() }))
     }
 }

@@ -123,6 +123,15 @@ impl Shared {
         Ok(script)
     }
 
+    /// Takes the script of a unary call, which can only be to refuse it.
+    pub(super) fn begin_unary(&self, method: Method) -> Result<(), Status> {
+        let next = self.lock().scripts.get_mut(&method).and_then(VecDeque::pop_front);
+        match next.map(|script| script.ending) {
+            Some(Ending::Refuse(code, message)) => Err(Status::new(code, message)),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a servicing call to its end, whatever becomes of its client.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let task = self.work.spawn(work).abort_handle();
