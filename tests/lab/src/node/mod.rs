@@ -16,6 +16,7 @@ mod builder;
 mod cgroup;
 mod inside;
 mod layer;
+mod loops;
 mod machine;
 mod network;
 mod outside;
