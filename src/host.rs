@@ -1,7 +1,8 @@
 //! What this host says of itself: version, boot id, machine id, name, uptime. Every path is below a root.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::config::{CurrentVersion, Fallback};
 
 pub mod alive;
 mod os_release;
+#[cfg(test)]
+mod tests;
 
 /// `LoadCredential=` of the units.
 const BOOT_ID_CREDENTIAL: &str = "boot-id";
@@ -54,7 +57,11 @@ impl Host {
         }
     }
 
-    fn version_in_file(&self, how: &CurrentVersion) -> Result<String, HostError> {
+    /// The running version as it stands there.
+    ///
+    /// # Errors
+    /// The file, its key or its value cannot be used.
+    pub fn version_in_file(&self, how: &CurrentVersion) -> Result<String, HostError> {
         let text = self.read(&how.path)?;
         os_release::value(&text, &how.key)
             .filter(|version| !version.is_empty())
@@ -93,7 +100,7 @@ impl Host {
     fn read(&self, path: &Path) -> Result<String, HostError> {
         let below = self.root.join(path.strip_prefix("/").unwrap_or(path));
         let failed = |source| HostError::Read { path: path.to_owned(), source };
-        let file = File::open(&below).map_err(failed)?;
+        let file = open(&below).map_err(failed)?;
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
@@ -101,6 +108,19 @@ impl Host {
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// A file, and nothing else: to open a device may do something, and a pipe has no end. Not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let is_file = |metadata: std::fs::Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("not a regular file")),
+    };
+    is_file(std::fs::metadata(path)?)?;
+    let wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(wait).open(path)?;
+    is_file(file.metadata()?)?;
+    Ok(file)
 }
 
 fn trimmed(text: String) -> String {

@@ -207,6 +207,47 @@ fn every_room_imports_only_what_it_may() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Where the wall clock is read, and what for. It jumps: whatever waits or orders goes by another one.
+const WALL_CLOCK: [(&str, &str, &str); 6] = [
+    ("contract/time.rs", "Timestamp::now", "the one home"),
+    (
+        "omaha/http.rs",
+        "Timestamp::now",
+        "a Retry-After that is a date; what comes of it is bounded",
+    ),
+    ("operate/commit.rs", "Utc::now", "the times in a status"),
+    ("operate/record.rs", "Utc::now", "the times in a status"),
+    ("watch/act.rs", "Utc::now", "the times in a status"),
+    ("watch/look.rs", "Utc::now", "the times in a status, and a process's first heartbeat"),
+];
+
+/// What tells the wall clock's time: of now, or of a file's last change.
+const TELLS_TIME: [&str; 8] = [
+    "Utc::now",
+    "Timestamp::now",
+    "Zoned::now",
+    "SystemTime",
+    "Realtime",
+    ".modified()",
+    ".accessed()",
+    ".created()",
+];
+
+#[test]
+fn nothing_waits_by_the_wall_clock() {
+    let mut found = BTreeSet::new();
+    for (path, text) in shipped() {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code = code.collect::<Vec<_>>().join("\n");
+        let told = TELLS_TIME.iter().filter(|it| code.contains(*it));
+        found.extend(told.map(|it| (path.clone(), (*it).to_owned())));
+    }
+    let known = WALL_CLOCK.iter().map(|(path, what, _)| ((*path).to_owned(), (*what).to_owned()));
+    let known: BTreeSet<_> = known.collect();
+    assert_eq!(found, known, "a new reader of the wall clock needs a row that says what for");
+}
+
 #[test]
 fn every_room_is_in_the_table_and_on_the_map() {
     let entries = std::fs::read_dir(source()).unwrap();

@@ -52,6 +52,28 @@ fn each_setting_is_in_the_manual() -> Result<()> {
     Ok(())
 }
 
+/// Whatever is set, an administrator set it.
+#[test]
+fn no_shipped_unit_has_a_setting() -> Result<()> {
+    let mut directories = vec![root().join("units")];
+    let mut seen = 0;
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            seen += 1;
+            let text = std::fs::read_to_string(&path)?;
+            let sets = |line: &str| line.trim_start().starts_with("Environment");
+            ensure!(!text.lines().any(sets), "{}", path.display());
+        }
+    }
+    ensure!(seen > 8, "{seen} units");
+    Ok(())
+}
+
 #[test]
 fn each_message_id_is_described() -> Result<()> {
     let (manual, operations) = (manual()?, read(OPERATIONS)?);
@@ -131,20 +153,28 @@ fn each_promise_names_its_test() -> Result<()> {
     let parts = named.iter().flat_map(|cell| cell.split('`')).filter(|part| part.contains("::"));
     for name in parts {
         let (place, test) = name.split_once("::").context("no test")?;
-        assert!(tests_of(place)?.contains(&format!("fn {test}(")), "{name}");
+        assert!(has_test(&tests_of(place)?, test), "{name}");
     }
     Ok(())
 }
 
-/// The source of an integration test, or of a room's unit tests.
+/// The source of an integration test, in one file or several, or of a room's unit tests.
 fn tests_of(place: &str) -> Result<String> {
     let integration = format!("tests/{place}.rs");
     if root().join(&integration).exists() {
         return read(&integration);
     }
-    let room = root().join("src").join(place).join("tests");
-    let files = std::fs::read_dir(&room).with_context(|| format!("no tests of {place}"))?;
+    let (modules, room) = (root().join("tests").join(place), root().join("src").join(place));
+    let directory = if modules.exists() { modules } else { room.join("tests") };
+    let files = std::fs::read_dir(&directory).with_context(|| format!("no tests of {place}"))?;
     files.map(|file| Ok(std::fs::read_to_string(file?.path())?)).collect()
+}
+
+/// As a function, or as the first thing that a macro of tests is given.
+fn has_test(source: &str, test: &str) -> bool {
+    let (function, given) = (format!("fn {test}("), format!("{test},"));
+    let is_given = |line: &str| line.split('(').any(|part| part.trim().starts_with(&given));
+    source.contains(&function) || source.lines().any(is_given)
 }
 
 #[test]

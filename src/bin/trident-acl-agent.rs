@@ -121,7 +121,7 @@ fn takes_over(arguments: &Arguments) -> bool {
 
 /// Variables that libraries read can only be set by starting anew with them.
 fn take_over_environment() {
-    let own = std::env::vars().collect();
+    let own = std::env::vars_os().map(|(name, _)| name).collect();
     let missing = match config::read_export(Path::new(config::EXPORT_PATH)) {
         Ok(export) => config::missing(export, &own),
         Err(problem) => {

@@ -14,10 +14,19 @@ struct Pattern {
 }
 
 impl AllowedServers {
-    /// Comma-separated: `updates.example.com`, `.example.com`, each with an optional `:port`.
+    /// Comma-separated: `updates.example.com`, `.example.com`, each with an optional `:port`. The text is not
+    /// repeated: what is no host may be a URL with a password.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let patterns = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        patterns.map(Pattern::parse).collect::<Result<_, _>>().map(Self)
+        let parts = text.split(',').map(str::trim).enumerate().filter(|(_, part)| !part.is_empty());
+        let wrong =
+            |at| format!("entry {} is not a host, a .domain, or either with a :port", at + 1);
+        let patterns = parts.map(|(at, part)| Pattern::parse(part).ok_or_else(|| wrong(at)));
+        let patterns: Vec<_> = patterns.collect::<Result<_, _>>()?;
+        match patterns.is_empty() && !text.is_empty() {
+            // Empty would mean any.
+            true => Err("there is no host in it".to_owned()),
+            false => Ok(Self(patterns)),
+        }
     }
 
     pub fn allows(&self, server: &Url) -> bool {
@@ -26,21 +35,19 @@ impl AllowedServers {
 }
 
 impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a host, a .domain, or either with a :port");
+    fn parse(text: &str) -> Option<Self> {
         let (and_below, rest) = match text.strip_prefix('.') {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        // A URL parser knows IPv6 brackets, ports and IDNA; the trailing slash keeps it to the authority.
-        let url = Url::parse(&format!("https://{rest}/")).map_err(|_no_host| wrong())?;
-        let plain = url.path() == "/" && url.username().is_empty() && url.query().is_none();
-        match url.host() {
-            Some(host) if plain => {
-                Ok(Self { host: host.to_string(), and_below, port: explicit_port(rest, &url) })
-            }
-            _ => Err(wrong()),
+        let dots = rest.starts_with('.') || rest.contains("..");
+        if dots || rest.contains(['/', '\\', '@', '?', '#', '*']) || rest.ends_with(':') {
+            return None;
         }
+        // A URL parser knows IPv6 brackets, ports and IDNA; the trailing slash keeps it to the authority.
+        let url = Url::parse(&format!("https://{rest}/")).ok()?;
+        let host = url.host()?.to_string();
+        Some(Self { host, and_below, port: explicit_port(rest, &url) })
     }
 
     fn matches(&self, server: &Url) -> bool {
@@ -51,7 +58,8 @@ impl Pattern {
     }
 }
 
-/// A URL drops the default port, so `:443` has to be read off the text.
+/// A URL drops the default port, so whether there is one has to be read off the text.
 fn explicit_port(text: &str, url: &Url) -> Option<u16> {
-    url.port().or_else(|| text.ends_with(":443").then_some(443))
+    let after_host = text.rsplit(']').next().unwrap_or_default();
+    after_host.contains(':').then(|| url.port_or_known_default()).flatten()
 }

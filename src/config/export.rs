@@ -1,6 +1,7 @@
 //! The watcher's environment, handed to the other units: they start from it and put their own over it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::PREFIX;
@@ -30,9 +31,12 @@ fn is_exported(name: &str) -> bool {
     name.starts_with(PREFIX) || FOREIGN.contains(&name)
 }
 
-/// What of an environment is exported.
-pub fn exported(environment: impl IntoIterator<Item = (String, String)>) -> Environment {
-    environment.into_iter().filter(|(name, _)| is_exported(name)).collect()
+/// What of an environment is exported. What is not UTF-8 is no setting of ours, and stays where it is.
+pub fn exported(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    environment.into_iter().filter_map(text).filter(|(name, _)| is_exported(name)).collect()
 }
 
 /// The export as it was left; empty where there is none. Nothing but settings is taken from it.
@@ -48,13 +52,13 @@ pub fn read_export(path: &Path) -> std::io::Result<Environment> {
         Err(error) => return Err(error),
     };
     let environment: Environment = serde_json::from_slice(&text)?;
-    Ok(exported(environment))
+    Ok(environment.into_iter().filter(|(name, _)| is_exported(name)).collect())
 }
 
-/// What a unit lacks: exported, and not in its own environment. An empty value of its own counts: it means
-/// the default.
-pub fn missing(export: Environment, own: &Environment) -> Environment {
-    export.into_iter().filter(|(name, _)| !own.contains_key(name)).collect()
+/// What a unit lacks: exported, and not in its own environment, of which these are the names. An empty value
+/// of its own counts: it means the default.
+pub fn missing(export: Environment, own: &BTreeSet<OsString>) -> Environment {
+    export.into_iter().filter(|(name, _)| !own.contains(OsStr::new(name))).collect()
 }
 
 #[cfg(test)]
@@ -65,16 +69,27 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
+    fn os(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
     #[test]
     fn own_settings_win_and_nothing_else_travels() {
-        let export = exported(vars(&[
+        use std::os::unix::ffi::OsStringExt;
+        let not_utf8 = || OsString::from_vec(vec![b'a', 0xff]);
+        let mut all = os(&[
             ("TRIDENT_ACL_AGENT_TRIDENT_SOCKET", "unix:///a"),
             ("TRIDENT_ACL_AGENT_ORCHESTRATION_STAGE_TIMEOUT", "1m"),
+            ("TRIDENT_ACL_AGENT_NEBRASKA_TRACK", "theirs"),
             ("https_proxy", "http://proxy"),
             ("LD_PRELOAD", "/evil.so"),
             ("NOTIFY_SOCKET", "/run/x"),
-        ]));
-        let own = vars(&[("TRIDENT_ACL_AGENT_TRIDENT_SOCKET", "")]);
+        ]);
+        all.push((not_utf8(), "value".into()));
+        all.push(("NO_PROXY".into(), not_utf8()));
+        let export = exported(all);
+        let own = ["TRIDENT_ACL_AGENT_TRIDENT_SOCKET", "TRIDENT_ACL_AGENT_NEBRASKA_TRACK"];
+        let own = own.into_iter().map(OsString::from).chain([not_utf8()]).collect();
         let added = missing(export, &own);
         assert_eq!(
             added,

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -11,7 +11,7 @@ use super::{
     AllowedServers, Config, CurrentVersion, Fallback, Kind, Kubernetes, NodeName, PREFIX, Probe,
     SETTINGS, Setting, Sha384Source,
 };
-use crate::contract::{Keys, origin};
+use crate::contract::{Keys, Message, NotASubdomain, is_dns_subdomain, origin};
 
 /// A variable whose value cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -49,6 +49,13 @@ impl Config {
     }
 }
 
+/// A shorter heartbeat would be one write for each that comes back on the watch.
+const SHORTEST_BEAT: Duration = Duration::from_secs(1);
+/// Most characters of an unknown variable's name that are repeated.
+const MAX_NAME: usize = 64;
+/// Longest path that a socket's address has room for, in bytes.
+const MAX_SOCKET: usize = 107;
+
 type Given = BTreeMap<&'static str, String>;
 
 /// Our variables that are set and not empty, and the names of those that we do not know.
@@ -58,11 +65,10 @@ fn split(
     let mut given = Given::new();
     let mut unknown = Vec::new();
     for (name, value) in environment {
-        let Some(name) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
-            continue;
-        };
+        let name = name.to_string_lossy();
+        let Some(name) = name.strip_prefix(PREFIX) else { continue };
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
-            unknown.push(name.to_owned());
+            unknown.push(name.chars().take(MAX_NAME).collect());
             continue;
         };
         let value = value.into_string().map_err(|_bytes| error(setting.name, "not UTF-8"))?;
@@ -75,19 +81,31 @@ fn split(
 }
 
 fn warning(name: &str) -> String {
-    let near = SETTINGS
-        .iter()
-        .max_by(|a, b| strsim::jaro(a.name, name).total_cmp(&strsim::jaro(b.name, name)))
-        .map(|setting| setting.name)
-        .unwrap_or_default();
+    let near = SETTINGS.iter().map(|setting| setting.name);
+    let near = near.max_by(|a, b| likeness(a, name).total_cmp(&likeness(b, name)));
     format!(
-        "unknown setting {PREFIX}{}, ignoring it; the nearest known one is {PREFIX}{near}",
-        name.escape_default()
+        "unknown setting {PREFIX}{}, ignoring it; the nearest known one is {PREFIX}{}",
+        name.escape_default(),
+        near.unwrap_or_default()
     )
 }
 
-fn error(name: &'static str, problem: impl Into<String>) -> ConfigError {
-    ConfigError { name, problem: problem.into() }
+/// By their letters; the known name's first words may be left out.
+fn likeness(known: &str, name: &str) -> f64 {
+    let name = name.to_ascii_uppercase();
+    let rests = known.match_indices('_').filter_map(|(at, _)| known.get(at + 1..));
+    let rests = rests.chain([known]).map(|rest| strsim::normalized_levenshtein(rest, &name));
+    rests.fold(0.0, f64::max)
+}
+
+/// On one line, whatever the value was.
+fn error(name: &'static str, problem: impl AsRef<str>) -> ConfigError {
+    ConfigError { name, problem: Message::new(problem.as_ref()).into() }
+}
+
+/// Of a file, and the same whatever directory the program was started in.
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') && !path.ends_with('/') && Path::new(path).file_name().is_some()
 }
 
 struct Values(Given);
@@ -102,15 +120,15 @@ impl Values {
                 _ => Sha384Source::Labels,
             },
             keys,
-            current_version: self.current_version(),
+            current_version: self.current_version()?,
             kubernetes: self.kubernetes()?,
             trident_socket: self.socket()?,
-            state_path: self.path(names::STATE_PATH),
+            state_path: self.path(names::STATE_PATH)?,
             cookie_enabled: self.bool(names::COOKIE_ENABLED)?,
-            cookie_path: self.path(names::COOKIE_PATH),
+            cookie_path: self.path(names::COOKIE_PATH)?,
             stage_timeout: self.duration(names::STAGE_TIMEOUT)?,
             finalize_timeout: self.duration(names::FINALIZE_TIMEOUT)?,
-            heartbeat_interval: self.duration(names::HEARTBEAT_INTERVAL)?,
+            heartbeat_interval: self.duration(names::HEARTBEAT_INTERVAL)?.max(SHORTEST_BEAT),
             publish_max_wait: self.duration(names::PUBLISH_MAX_WAIT)?,
             node_gone_max_wait: self.optional(names::NODE_GONE_MAX_WAIT, Self::duration)?,
             allowed_servers: AllowedServers::parse(&self.text(names::ALLOWED_SERVERS))
@@ -124,36 +142,54 @@ impl Values {
     }
 
     fn kubernetes(&self) -> Result<Kubernetes, ConfigError> {
+        // Checked whether it is used or not, as every setting is.
+        let certificate = self.path(names::KUBELET_CERT_PATH)?;
         let source = self.one_of(names::NODE_NAME_SOURCE)?;
-        let node_name = match self.text(names::NODE_NAME) {
-            name if !name.is_empty() => NodeName::Explicit(name),
-            _ if source == "hostname" => NodeName::Hostname,
-            _ => NodeName::KubeletCert(self.path(names::KUBELET_CERT_PATH)),
+        let node_name = match self.optional(names::NODE_NAME, Self::name)? {
+            Some(name) => NodeName::Explicit(name),
+            None if source == "hostname" => NodeName::Hostname,
+            None => NodeName::KubeletCert(certificate),
         };
         Ok(Kubernetes {
             api_server: self.optional(names::API_SERVER, Self::url)?,
-            kubeconfig: self.path(names::KUBECONFIG),
+            kubeconfig: self.path(names::KUBECONFIG)?,
             node_name,
             validate_node_uuid: self.bool(names::VALIDATE_NODE_UUID)?,
         })
     }
 
-    fn current_version(&self) -> CurrentVersion {
+    fn current_version(&self) -> Result<CurrentVersion, ConfigError> {
         let fallback = match self.text(names::VERSION_FALLBACK).as_str() {
             "always" => Fallback::Zero,
             "error" => Fallback::Error,
             other => Fallback::Verbatim(other.to_owned()),
         };
-        let path = self.path(names::VERSION_PATH);
-        CurrentVersion { path, key: self.text(names::VERSION_KEY), fallback }
+        let key = self.text(names::VERSION_KEY);
+        let blank = |c: char| c.is_whitespace() || c.is_control();
+        if key.contains('=') || key.contains(blank) || key.starts_with('#') {
+            return Err(error(names::VERSION_KEY, "no KEY=VALUE line can have this key"));
+        }
+        Ok(CurrentVersion { path: self.path(names::VERSION_PATH)?, key, fallback })
     }
 
     fn socket(&self) -> Result<String, ConfigError> {
         let socket = self.text(names::TRIDENT_SOCKET);
-        if socket.starts_with("unix:///") {
-            Ok(socket)
+        let path = socket.strip_prefix("unix://").unwrap_or_default();
+        if !is_absolute(path) {
+            Err(error(names::TRIDENT_SOCKET, "must be unix:// and an absolute path"))
+        } else if path.len() > MAX_SOCKET {
+            let why = format!("the path must have at most {MAX_SOCKET} bytes");
+            Err(error(names::TRIDENT_SOCKET, why))
         } else {
-            Err(error(names::TRIDENT_SOCKET, "must be unix:/// and an absolute path"))
+            Ok(socket)
+        }
+    }
+
+    fn name(&self, name: &'static str) -> Result<String, ConfigError> {
+        let text = self.text(name);
+        match is_dns_subdomain(&text) {
+            true => Ok(text),
+            false => Err(error(name, NotASubdomain.to_string())),
         }
     }
 
@@ -161,8 +197,12 @@ impl Values {
         self.0.get(name).cloned().unwrap_or_else(|| default(name).to_owned())
     }
 
-    fn path(&self, name: &'static str) -> PathBuf {
-        PathBuf::from(self.text(name))
+    fn path(&self, name: &'static str) -> Result<PathBuf, ConfigError> {
+        let text = self.text(name);
+        match is_absolute(&text) {
+            true => Ok(PathBuf::from(text)),
+            false => Err(error(name, "must be an absolute path of a file")),
+        }
     }
 
     fn bool(&self, name: &'static str) -> Result<bool, ConfigError> {

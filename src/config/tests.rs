@@ -1,3 +1,5 @@
+mod table;
+
 use std::ffi::OsString;
 
 use url::Url;
@@ -12,71 +14,62 @@ fn load(vars: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
 }
 
 #[test]
-fn nothing_set_is_the_defaults() {
-    let config = load(&[]).unwrap().config;
-    assert_eq!(config.keys.request, "acl.microsoft.com/update-request");
-    assert_eq!(config.stage_timeout.as_secs(), 1200);
-    assert_eq!(config.current_version.fallback, Fallback::Zero);
-    assert_eq!(config.kubernetes.node_name, NodeName::Hostname);
-    assert_eq!(config.node_gone_max_wait, None);
-}
-
-#[test]
-fn empty_means_the_default() {
-    for setting in SETTINGS {
-        let loaded = load(&[(setting.name, "")]).unwrap();
-        assert_eq!(loaded.effective, load(&[]).unwrap().effective, "{}", setting.name);
-    }
-}
-
-#[test]
-fn a_malformed_value_names_its_variable() {
-    let cases = [
-        ("COSI_SHA384_SOURCE", "sha"),
-        ("KUBERNETES_ANNOTATION_PREFIX", "Not/A/Domain"),
-        ("KUBERNETES_API_SERVER", "not a url"),
-        ("KUBERNETES_VALIDATE_NODE_UUID", "yes"),
-        ("KUBERNETES_NODE_NAME_SOURCE", "dns"),
-        ("TRIDENT_SOCKET", "tcp://localhost:1"),
-        ("ORCHESTRATION_COOKIE_ENABLED", "1"),
-        ("ORCHESTRATION_STAGE_TIMEOUT", "20"),
-        ("ORCHESTRATION_FINALIZE_TIMEOUT", "0s"),
-        ("ORCHESTRATION_HEARTBEAT_INTERVAL", "-1m"),
-        ("ORCHESTRATION_NODE_GONE_MAX_WAIT", "soon"),
-        ("ORCHESTRATION_ALLOWED_SERVERS", "https://x"),
-        ("NEBRASKA_ENDPOINT", "ftp://x"),
-    ];
-    for (name, value) in cases {
-        let problem = load(&[(name, value)]).unwrap_err();
-        assert_eq!(problem.name, name);
-        assert!(problem.to_string().starts_with(&format!("{PREFIX}{name}: ")));
-    }
-}
-
-#[test]
 fn an_unknown_one_is_a_warning_with_the_nearest_name() {
-    let loaded = load(&[("ORCHESTRATION_STAGE_TIMEOUTS", "1m")]).unwrap();
-    assert!(loaded.warnings[0].ends_with("TRIDENT_ACL_AGENT_ORCHESTRATION_STAGE_TIMEOUT"));
+    let near = [
+        ("ORCHESTRATION_STAGE_TIMEOUTS", "ORCHESTRATION_STAGE_TIMEOUT"),
+        ("STAGE_TIMEOUT", "ORCHESTRATION_STAGE_TIMEOUT"),
+        ("NODE_NAME", "KUBERNETES_NODE_NAME"),
+        ("KUBECONFIG", "KUBERNETES_KUBECONFIG"),
+        ("KUBERNETES_NODENAME", "KUBERNETES_NODE_NAME"),
+        ("ANNOTATION_PREFIX", "KUBERNETES_ANNOTATION_PREFIX"),
+        ("TRIDENT_SOCK", "TRIDENT_SOCKET"),
+        ("orchestration_stage_timeout", "ORCHESTRATION_STAGE_TIMEOUT"),
+    ];
+    for (unknown, known) in near {
+        let loaded = load(&[(unknown, "whatever")]).unwrap();
+        let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
+        assert!(warning.contains(&format!("{PREFIX}{unknown}, ")), "{warning}");
+        assert!(warning.ends_with(&format!(" {PREFIX}{known}")), "{warning}");
+        assert_eq!(loaded.effective, load(&[]).unwrap().effective, "it changes nothing");
+    }
+    assert_eq!(load(&[]).unwrap().warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_warning_is_one_short_line_whatever_the_name_is() {
+    use std::os::unix::ffi::OsStringExt;
+    let named = |rest: &[u8]| OsString::from_vec([PREFIX.as_bytes(), rest].concat());
+    for name in [b"\xff\xfe".as_slice(), b"A\nB\x1b[31m", &[b'A'; 100_000], b""] {
+        let loaded = Config::load([(named(name), named(name))]).unwrap();
+        let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
+        assert!(!warning.chars().any(char::is_control), "{warning:?}");
+        assert!(warning.len() < 1000, "{warning:?}");
+    }
+    let foreign = [("PATH", "/x"), ("XTRIDENT_ACL_AGENT_A", "1"), ("trident_acl_agent_A", "1")];
+    let foreign = foreign.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    assert_eq!(Config::load(foreign).unwrap().warnings, Vec::<String>::new());
 }
 
 #[test]
 fn urls_are_logged_without_what_they_may_hide() {
-    let loaded =
-        load(&[("KUBERNETES_API_SERVER", "https://u:secret@api:6443/secret?secret#secret")])
-            .unwrap();
-    let said = format!("{:?}", loaded.effective);
-    assert!(said.contains("https://api:6443") && !said.contains("secret"), "{said}");
+    for setting in SETTINGS.iter().filter(|setting| setting.kind == Kind::Url) {
+        let url = "https://u:secret@api:6443/secret?secret#secret";
+        let loaded = load(&[(setting.name, url)]).unwrap();
+        let said = format!("{:?}", loaded.effective);
+        assert!(said.contains("https://api:6443\"") && !said.contains("secret"), "{said}");
+    }
 }
 
 #[test]
-fn booleans_and_durations_as_people_write_them() {
-    let loaded = load(&[
-        ("ORCHESTRATION_COOKIE_ENABLED", "TRUE"),
-        ("ORCHESTRATION_STAGE_TIMEOUT", "1h 30m"),
-    ])
-    .unwrap();
-    assert!(loaded.config.cookie_enabled);
-    assert_eq!(loaded.config.stage_timeout.as_secs(), 5400);
+fn what_is_in_force_is_said_of_every_setting_in_one_line_each() {
+    let effective = load(&[("CURRENT_VERSION_FALLBACK", "a\nb\u{1b}")]).unwrap().effective;
+    let names: Vec<_> = effective.iter().map(|(name, _)| name.clone()).collect();
+    let declared: Vec<_> = SETTINGS.iter().map(|it| format!("{PREFIX}{}", it.name)).collect();
+    assert_eq!(names, declared);
+    assert!(!format!("{effective:?}").contains("\\n\""), "{effective:?}");
+    for (name, value) in &effective {
+        assert!(!value.is_empty() && !value.chars().any(char::is_control), "{name}: {value:?}");
+    }
 }
 
 #[test]
@@ -92,7 +85,10 @@ fn allowed_servers() {
         ("b.example:8443", "https://b.example/", false),
         ("b.example:443", "https://b.example/", true),
         ("b.example:443", "https://b.example:444/", false),
+        ("b.example:0443", "https://b.example:444/", false),
         ("[::1]:8443", "https://[::1]:8443/", true),
+        ("[::1]:443", "https://[::1]:444/", false),
+        ("[::1]", "https://[::1]:444/", true),
         ("", "https://anything.example/", true),
     ];
     for (allowed, server, expected) in cases {

@@ -8,18 +8,18 @@ pub struct Keys {
     pub commit_status: String,
 }
 
-/// The prefix is not a DNS subdomain, so the API server would refuse every key made from it.
+/// Neither the prefix of an annotation's key, nor the name of a Node: the API server would refuse it.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "not a DNS subdomain (lower-case letters, digits, `-` and `.`, at most 253 bytes, each label \
      starting and ending with a letter or digit)"
 )]
-pub struct InvalidPrefix;
+pub struct NotASubdomain;
 
 impl Keys {
-    pub fn new(prefix: &str) -> Result<Self, InvalidPrefix> {
+    pub fn new(prefix: &str) -> Result<Self, NotASubdomain> {
         if !is_dns_subdomain(prefix) {
-            return Err(InvalidPrefix);
+            return Err(NotASubdomain);
         }
         Ok(Self {
             request: format!("{prefix}/update-request"),
@@ -29,7 +29,8 @@ impl Keys {
     }
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
+/// As Kubernetes has it: RFC 1123, lower case.
+pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 

@@ -17,7 +17,7 @@ mod time;
 
 pub use chain::chain;
 pub use id::Id;
-pub use keys::{InvalidPrefix, Keys};
+pub use keys::{Keys, NotASubdomain, is_dns_subdomain};
 pub use message::Message;
 pub use redact::origin;
 pub use request::{Broken, Operation, Problem, Request, Update, Work};

@@ -101,12 +101,13 @@ pub struct Status {
 }
 
 impl Status {
-    /// `InProgress`, from now on. `phase` is the request's own operation or `Commit`.
+    /// `InProgress`, from now on. `phase` is the request's own operation or `Commit`. An empty `from` is one
+    /// that could not be read.
     pub fn begin(request: &Request, phase: Phase, from: Option<String>, started: Utc) -> Self {
         let to_version = request.work.update().map(|update| update.target_version.clone());
         Self {
             to_version,
-            from_version: from,
+            from_version: from.filter(|version| !version.is_empty()),
             ..Self::of(request.node_update_id.clone(), request.operation_id.clone(), phase, started)
         }
     }
@@ -162,9 +163,10 @@ impl Status {
         self
     }
 
-    /// Stamped for a write at `now`.
+    /// Stamped for a write at `now`. In progress it moves with every write, also after the clock was set back:
+    /// whoever watches for a stuck node goes by it.
     pub fn at(mut self, now: Utc) -> Self {
-        self.last_updated_utc = now.max(self.finished_utc.unwrap_or(self.started_utc));
+        self.last_updated_utc = self.finished_utc.map_or(now, |finished| now.max(finished));
         self
     }
 

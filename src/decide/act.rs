@@ -50,12 +50,22 @@ fn first_start(view: &View<'_>, operation: &InFlight) -> Act {
     if !view.is_node_known() {
         Act::Wait
     } else if !view.asks_for(&operation.request.operation_id) {
-        Act::Withdraw
+        withdraw(view, operation)
     } else if say::is_announced(view) {
         Act::Start { resumed: false }
     } else {
         Act::Wait
     }
+}
+
+/// Nothing was run. What the Node was told is in progress must come to an end all the same.
+fn withdraw(view: &View<'_>, operation: &InFlight) -> Act {
+    if !say::is_announced(view) {
+        return Act::Withdraw;
+    }
+    let message = "the request was taken away before its start: nothing was run";
+    let status = operation.status().finish(Code::OperationFailed, message, view.now);
+    Act::Complete(Box::new(status))
 }
 
 fn give_up(view: &View<'_>, operation: &InFlight, result: &str) -> Act {
@@ -111,6 +121,9 @@ fn commit_begun(view: &View<'_>, pending: &PendingCommit) -> Status {
 }
 
 fn idle(view: &View<'_>) -> Act {
+    if let Some(act) = lost::orphaned(view) {
+        return act;
+    }
     let Asked::Request { request, server_allowed } = &view.annotations.asked else {
         return Act::Wait;
     };

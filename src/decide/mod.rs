@@ -7,7 +7,7 @@
 //! ```text
 //!             accept            start (InProgress is published)       outcome recorded
 //!  request ──────────▶ in flight ─────────────────────▶ unit runs ──────────────────▶ completed
-//!     │ reject             │ withdrawn: forgotten          │ gone: started again,        │ finalize, rollback
+//!     │ reject             │ withdrawn: forgotten or ended │ gone: started again,        │ finalize, rollback
 //!     ▼                    ▼                               │ at most 3 times             ▼
 //!  completed                                               └──▶ AgentInternalError    pending commit
 //!                                                                                        │ reboot, commit
@@ -56,7 +56,7 @@ pub enum Act {
     Withdraw,
     /// Record a terminal status.
     Complete(Box<Status>),
-    /// Record the answer to an annotation that is no request.
+    /// Record the answer to a broken annotation whose `operationId` cannot be read.
     Refuse {
         digest: String,
         status: Box<Status>,

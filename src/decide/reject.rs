@@ -1,5 +1,5 @@
 use super::{Act, Asked, View};
-use crate::contract::{Code, Operation, Phase, Request, Status, origin};
+use crate::contract::{Broken, Code, Id, Operation, Phase, Request, Status, origin};
 
 /// The answer to what cannot be run now or ever; `None` where nothing new is asked, or it may be run.
 pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
@@ -9,16 +9,7 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
             let refused = view.state.refused.as_ref().is_some_and(|it| it.digest == *digest);
             // Under an id that has an answer, or will have one, no other may follow.
             let known = refused || view.is_in_flight() || view.answered().is_some();
-            let status = Status::of(
-                broken.node_update_id.clone(),
-                broken.operation_id.clone(),
-                broken.operation.into(),
-                view.now,
-            );
-            let why = broken.problem.to_string();
-            let status =
-                status.from_version(view.version).finish(Code::InvalidRequest, &why, view.now);
-            (!known).then(|| Act::Refuse { digest: digest.clone(), status: Box::new(status) })
+            (!known).then(|| broken_answer(view, digest, broken))
         }
         Asked::Request { request, .. } => {
             let busy = busy_with(view, request)?;
@@ -27,6 +18,22 @@ pub(super) fn refusal(view: &View<'_>) -> Option<Act> {
                 .then(|| Act::Complete(Box::new(ended(view, request, Code::InvalidRequest, &busy))))
         }
     }
+}
+
+/// Recorded under its id where that can be read: it is spent then, as after any other answer. Else under the
+/// text itself.
+fn broken_answer(view: &View<'_>, digest: &str, broken: &Broken) -> Act {
+    let phase = broken.operation.into();
+    let status =
+        Status::of(broken.node_update_id.clone(), broken.operation_id.clone(), phase, view.now)
+            .from_version(view.version);
+    let why = broken.problem.to_string();
+    if broken.operation_id == Id::nil() {
+        let status = Box::new(status.finish(Code::InvalidRequest, &why, view.now));
+        return Act::Refuse { digest: digest.to_owned(), status };
+    }
+    let why = format!("{why}; once corrected, ask under a new operationId");
+    Act::Complete(Box::new(status.finish(Code::InvalidRequest, &why, view.now)))
 }
 
 /// Another finalize or rollback that has begun and whose commit is not done. A running stage is waited for.

@@ -86,16 +86,31 @@ fn commit(view: &View<'_>) -> Option<Publish> {
     })
 }
 
-/// The answer to the request that stands on the Node, where an annotation says something else. Not while
-/// an operation runs: then the annotation is that one's.
+/// What the Node should say and does not, though it did. Not while an operation runs: then the annotation is
+/// that one's.
 fn overwritten(view: &View<'_>) -> Option<Publish> {
     if view.state.operation.is_some() {
         return None;
     }
-    if let Some(done) = view.answered() {
-        return answer_overwritten(view, done);
-    }
-    refused_overwritten(view).or_else(|| outlived(view))
+    outlived(view).or_else(|| {
+        if is_anothers_word(view) {
+            return None;
+        }
+        match view.answered() {
+            Some(done) => answer_overwritten(view, done),
+            None => refused_overwritten(view),
+        }
+    })
+}
+
+/// What was asked for now was refused, and this is the outcome of the operation that it met. It stands until
+/// its commit is done, and for a heartbeat at least: whoever reads from time to time is to find it, too.
+fn is_anothers_word(view: &View<'_>) -> bool {
+    let refused = view.answered().is_none_or(|done| done.status.code == Code::InvalidRequest);
+    let said = view.annotations.status.as_ref().map(|said| &said.operation_id);
+    let other = said.filter(|id| view.asked_id() != Some(*id) && view.state.find(id).is_some());
+    let pending = view.state.pending_commit.as_ref().map(|it| &it.request.operation_id);
+    refused && other.is_some() && (other == pending || !view.has_stood)
 }
 
 fn refused_overwritten(view: &View<'_>) -> Option<Publish> {

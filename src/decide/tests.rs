@@ -7,6 +7,7 @@
 mod agent;
 mod asked;
 mod case;
+mod codes;
 mod operation;
 mod outcomes;
 mod published;

@@ -18,6 +18,8 @@ pub struct View<'a> {
     pub limits: Limits,
     /// What is running is alive, and it is time to say so.
     pub heartbeat_due: bool,
+    /// What was written last has stood on the Node for as long as a heartbeat does.
+    pub has_stood: bool,
     pub now: Utc,
 }
 
@@ -88,7 +90,7 @@ impl View<'_> {
     }
 
     /// The id that is asked under. A request that breaks a rule has one too, where it can be read.
-    fn asked_id(&self) -> Option<&Id> {
+    pub(super) fn asked_id(&self) -> Option<&Id> {
         match &self.annotations.asked {
             Asked::Request { request, .. } => Some(&request.operation_id),
             Asked::Broken { broken, .. } => {

@@ -17,10 +17,11 @@ mod report;
 mod rollback;
 mod stage;
 
-use tracing::{Instrument, info};
+use tracing::{Instrument, info, warn};
 
 use crate::config::Config;
-use crate::contract::{Code, Id, Operation, Work, commit_span, request_span};
+use crate::contract::{Code, Id, Message, Operation, Work, chain, commit_span, request_span};
+use crate::decide::Verdict;
 use crate::host::Host;
 use crate::state::{InFlight, PendingCommit};
 
@@ -65,7 +66,17 @@ pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<End
 }
 
 async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
-    info!("running, start {}, from version {}", operation.starts, operation.from_version);
+    let from = Message::new(&operation.from_version);
+    info!("running, start {}, from version {from}", operation.starts);
+    if let Err(unreadable) = means.host.version(&means.config.current_version)
+        && operation.arming.is_none()
+    {
+        let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
+        return record::ended(means, operation, verdict, |_| ());
+    }
+    if let Err(unreadable) = means.host.version_in_file(&means.config.current_version) {
+        warn!("going on with what the settings say instead of a version: {}", chain(&unreadable));
+    }
     match &operation.request.work {
         Work::Stage(update) => stage::run(means, operation, update).await,
         Work::Finalize(update) => finalize::run(means, operation, update).await,

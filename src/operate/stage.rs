@@ -15,7 +15,7 @@ use super::record::ended;
 use super::report::{Stop, deliver_all, deliver_first};
 use crate::contract::chain;
 use crate::contract::{Code, Phase, Update};
-use crate::decide::{Verdict, after_stage};
+use crate::decide::after_stage;
 use crate::state::{EventKind, InFlight, Offer, Staged, State};
 use crate::trident::Image;
 
@@ -27,10 +27,6 @@ pub(super) async fn run(
     operation: &InFlight,
     update: &Update,
 ) -> Result<Code, OperateError> {
-    if let Err(unreadable) = means.host.version(&means.config.current_version) {
-        let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
-        return ended(means, operation, verdict, |_| ());
-    }
     deliver_first(means, &operation.request.operation_id, update).await;
     match offer::agree(means, operation, update).await? {
         Err(refused) => {

@@ -36,7 +36,7 @@ pub struct State {
     /// Oldest first.
     #[serde(default)]
     pub completed: Vec<Completed>,
-    /// The newest annotation that was no request at all, answered once.
+    /// The newest broken annotation whose `operationId` could not be read, answered once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
     /// Oldest first.

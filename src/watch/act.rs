@@ -7,7 +7,7 @@ use tracing::{Instrument, error, info, warn};
 use super::{WatchError, Watcher, names};
 use crate::contract::chain;
 use crate::contract::{
-    Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
+    Message, Request, Status, Utc, commit_span, log_end, message_id, request_span, status_span,
 };
 use crate::decide::{Act, apply, remark};
 use crate::state::{PendingCommit, State};
@@ -188,7 +188,7 @@ fn tell(act: &Act) {
     match act {
         Act::Accept(operation) => {
             let _span = request_span(&operation.request).entered();
-            info!("accepted the request, from version {}", operation.from_version);
+            info!("accepted the request, from version {}", Message::new(&operation.from_version));
         }
         Act::Withdraw => info!("the request was taken away before its start"),
         Act::Complete(status) | Act::Refuse { status, .. } => log_outcome(status),

@@ -25,6 +25,7 @@ pub(super) struct Look {
     version: Option<String>,
     limits: Limits,
     heartbeat_due: bool,
+    has_stood: bool,
 }
 
 impl Look {
@@ -39,6 +40,7 @@ impl Look {
             version: self.version.as_deref(),
             limits: self.limits,
             heartbeat_due: self.heartbeat_due,
+            has_stood: self.has_stood,
             now: Utc::now(),
         })
     }
@@ -84,6 +86,7 @@ impl Watcher {
                 commit_overdue: COMMIT_OVERDUE,
             },
             heartbeat_due,
+            has_stood: self.will_have_stood().is_none(),
         })
     }
 
@@ -99,18 +102,18 @@ impl Watcher {
     fn is_beat_due(&self, annotations: &Annotations) -> bool {
         let since = match self.last_beat {
             Some(beat) => beat.elapsed(),
-            None => since_said(annotations),
+            None => since_said(annotations, Utc::now()),
         };
         since >= self.config.heartbeat_interval
     }
 }
 
 /// How long ago the Node was last told `InProgress`; a clock that jumped back counts as long ago.
-fn since_said(annotations: &Annotations) -> Duration {
+fn since_said(annotations: &Annotations, now: Utc) -> Duration {
     let said = [&annotations.status, &annotations.commit_status];
     let in_progress = said.into_iter().flatten().filter(|status| status.code == Code::InProgress);
     let last = in_progress.map(|status| status.last_updated_utc.second()).max();
-    let ago = last.map_or(i64::MAX, |last| Utc::now().second().saturating_sub(last));
+    let ago = last.map_or(i64::MAX, |last| now.second().saturating_sub(last));
     u64::try_from(ago).map_or(Duration::MAX, Duration::from_secs)
 }
 
@@ -155,4 +158,29 @@ fn asked(node: &Node, config: &Config) -> Asked {
 
 fn status(node: &Node, key: &str) -> Option<Status> {
     node.annotations.get(key).and_then(|text| Status::from_json(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Id, Phase};
+
+    #[test]
+    fn the_first_heartbeat_comes_too_early_rather_than_never() {
+        let at = Utc::from_second;
+        let begun = Status::of(Id::nil(), Id::nil(), Phase::Stage, at(1000));
+        let said = |status: &Status| Annotations {
+            status: Some(status.clone()),
+            ..Annotations::default()
+        };
+        let years = 4_000_000_000;
+        for (now, ago) in [(1000, Some(0)), (1059, Some(59)), (999, None), (0, None)] {
+            let ago = ago.map_or(Duration::MAX, Duration::from_secs);
+            assert_eq!(since_said(&said(&begun), at(now)), ago, "{now}");
+        }
+        assert_eq!(since_said(&said(&begun), at(years)), Duration::from_secs(4_000_000_000 - 1000));
+        let ended = begun.finish(Code::Success, "", at(1000));
+        assert!(since_said(&said(&ended), at(1001)) > Duration::from_secs(1_000_000_000));
+        assert_eq!(since_said(&Annotations::default(), at(1)).as_secs(), i64::MAX.unsigned_abs());
+    }
 }

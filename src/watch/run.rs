@@ -52,7 +52,7 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
 /// # Errors
 /// The `RuntimeDirectory=` cannot be written.
 pub(super) fn export_environment() -> Result<(), WatchError> {
-    let environment = exported(std::env::vars());
+    let environment = exported(std::env::vars_os());
     let text = serde_json::to_vec(&environment).unwrap_or_default();
     replace(EXPORT_PATH.as_ref(), &text)
         .map_err(|source| WatchError::Export { path: EXPORT_PATH, source })
@@ -137,7 +137,8 @@ impl Loop {
         let watcher = &self.watcher;
         let now = Instant::now();
         let gates = [&watcher.said, &watcher.acted, &watcher.delivered, &watcher.looked];
-        let gates = gates.into_iter().filter_map(|gate| gate.opens()).chain(watcher.may_repeat());
+        let gates = gates.into_iter().filter_map(|gate| gate.opens());
+        let said = watcher.may_repeat().into_iter().chain(watcher.will_have_stood());
         let beat = look.filter(|look| look.is_working()).map(|_| {
             let interval = watcher.config.heartbeat_interval;
             watcher.last_beat.map_or(now + interval, |beat| beat + interval).max(now + SHORTEST)
@@ -145,7 +146,13 @@ impl Loop {
         let armed = look.and_then(|look| look.state.pending_commit.as_ref()).map(|_| now + POLL);
         let gone = self.gone_since.map(|_| now + POLL);
         let watchdog = watchdog_interval().map(|interval| now + interval);
-        gates.chain(beat).chain(armed).chain(gone).chain(watchdog).fold(self.reread, Instant::min)
+        gates
+            .chain(said)
+            .chain(beat)
+            .chain(armed)
+            .chain(gone)
+            .chain(watchdog)
+            .fold(self.reread, Instant::min)
     }
 }
 

@@ -30,9 +30,19 @@ impl Watcher {
     /// When the last status may be written once more; `None`: now. Where somebody else writes our annotation
     /// too, or the server drops what it took, the two of us are not to race.
     pub(super) fn may_repeat(&self) -> Option<Instant> {
+        self.after_last_said(REPEAT.min(self.config.heartbeat_interval))
+    }
+
+    /// When what was written last has stood for as long as a heartbeat does; `None`: it has.
+    pub(super) fn will_have_stood(&self) -> Option<Instant> {
+        self.after_last_said(self.config.heartbeat_interval)
+    }
+
+    /// `None`: it is over.
+    fn after_last_said(&self, wait: Duration) -> Option<Instant> {
         let (said, _) = self.last_said.as_ref()?;
-        let opens = *said + REPEAT.min(self.config.heartbeat_interval);
-        (Instant::now() < opens).then_some(opens)
+        let over = *said + wait;
+        (Instant::now() < over).then_some(over)
     }
 
     fn was_said_last(&self, publish: &Publish) -> bool {

@@ -12,12 +12,16 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 const OFFER: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <response protocol="3.0" server="nebraska"><daystart elapsed_seconds="0"></daystart><app appid="ours" status="ok"><ping status="ok"></ping><updatecheck status="ok"><urls><url codebase="https://u:SECRET@images.example/acl?sig=SECRET"></url></urls><manifest version="202606.29.0"><packages><package name="new.cosi?sig=SECRET" hash="q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6ur" size="1" required="true"></package><package name="extra" hash="" size="1" required="true"></package></packages><labels><label name="cosi.metadata.sha384" value="abababababababababababababababababababababababababababababababababababababababababababababababab"></label></labels></manifest></updatecheck></app></response>"#;
 
-const SEEDS: [&str; 6] = [
+const SEEDS: [&str; 9] = [
     OFFER,
     r#"<response><app appid="theirs" status="error-x"/><app appid="OURS" status="ok"><updatecheck status="ok"><manifest version="2"><packages><package name="oci://registry.example/acl:2@sha256:ab" hash="q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6ur"><labels><label key="cosi.metadata.sha384">abababababababababababababababababababababababababababababababababababababababababababababababab</label></labels></package></packages></manifest></updatecheck></app></response>"#,
     r#"<response><app appid="ours" status="error-updateInProgressOnInstance"><updatecheck status="error-internal"/></app></response>"#,
     r#"<response><app appid="ours" status="ok"><updatecheck status="noupdate"/><event status="ok"/></app></response>"#,
     r#"<!DOCTYPE r [<!ENTITY e "x">]><response>&e;<![CDATA[ ]]><!-- --><?pi?></response>"#,
+    // Refused, each by one thing: a little change to any of the guards lets one through.
+    r#"<response><app appid="ours" status="ok"><updatecheck status="ok"><urls><url codebase="http://images.example/"/></urls><manifest version="2"><packages><package name="i" hash="q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6ur"/></packages></manifest></updatecheck></app></response>"#,
+    r#"<response><app appid="ours" status="ok"><updatecheck status="ok"><urls><url codebase="oci:///images"/></urls><manifest version="2"><packages><package name="i" hash="q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6ur"/></packages></manifest></updatecheck></app></response>"#,
+    r#"<response><app appid="ours" status="ok"><updatecheck status="ok"><urls><url codebase="https://h/"/></urls><manifest version=" "><packages><package name="i" hash="q6urq6urq6urq6urq6ur"/></packages></manifest></updatecheck></app></response>"#,
     "<html><body>Sign in</body></html>",
 ];
 

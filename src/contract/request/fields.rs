@@ -1,17 +1,24 @@
-//! A JSON object as a list of members, so that a key that stands there twice is seen.
+//! A JSON object as a list of members, so that a key that stands there twice is seen. Of values other than
+//! strings only that they are there: however large or deep, nothing of them is kept.
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The members of an object, in order.
-pub(super) struct Fields(Vec<(String, Value)>);
+pub(super) struct Fields(Vec<(String, Field)>);
+
+enum Field {
+    Text(String),
+    Other,
+}
 
 /// What was found under a name.
 pub(super) enum Found<'a> {
     Absent,
-    Once(&'a Value),
+    Text(&'a str),
+    /// Another JSON type.
+    Other,
     Twice,
 }
 
@@ -20,7 +27,8 @@ impl Fields {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value);
         match (values.next(), values.next()) {
             (None, _) => Found::Absent,
-            (Some(value), None) => Found::Once(value),
+            (Some(Field::Text(text)), None) => Found::Text(text),
+            (Some(Field::Other), None) => Found::Other,
             (Some(_), Some(_)) => Found::Twice,
         }
     }
@@ -51,5 +59,55 @@ impl<'de> Deserialize<'de> for Fields {
         }
 
         deserializer.deserialize_map(Members)
+    }
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Value)
+    }
+}
+
+struct Value;
+
+impl<'de> Visitor<'de> for Value {
+    type Value = Field;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Field, E> {
+        Ok(Field::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Field, E> {
+        Ok(Field::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Field, E> {
+        Ok(Field::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Field, E> {
+        Ok(Field::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Field, E> {
+        Ok(Field::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Field, E> {
+        Ok(Field::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Field::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Field, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Field::Other)
     }
 }

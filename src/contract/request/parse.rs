@@ -1,9 +1,9 @@
-use serde_json::Value;
 use thiserror::Error;
 use url::Url;
 
 use super::fields::{Fields, Found};
 use super::{Operation, Request, Update, Work};
+use crate::contract::message::breaks_a_line;
 use crate::contract::{Id, SCHEMA_VERSION};
 
 /// Longest `targetVersion`, `appId` or `track`, in bytes: they travel in an XML attribute.
@@ -19,7 +19,7 @@ const TARGET_VERSION: &str = "targetVersion";
 const SERVER: &str = "server";
 const APP_ID: &str = "appId";
 const TRACK: &str = "track";
-const KNOWN: [&str; 8] =
+pub(super) const KNOWN: [&str; 8] =
     [SCHEMA, NODE_UPDATE_ID, OPERATION_ID, OPERATION, TARGET_VERSION, SERVER, APP_ID, TRACK];
 
 /// A request that breaks the contract, with what could be read of it.
@@ -49,7 +49,7 @@ pub enum Problem {
     Empty(&'static str),
     #[error("`{0}` is longer than {1} bytes")]
     TooLong(&'static str, usize),
-    #[error("`{0}` holds a control character")]
+    #[error("`{0}` holds a control character or a line break")]
     Control(&'static str),
     #[error("`{0}` must be a UUID in its 8-4-4-4-12 form")]
     NotAUuid(&'static str),
@@ -61,8 +61,9 @@ pub enum Problem {
     Server,
     #[error("`targetVersion` must be absent for rollback: its target is the previous slot")]
     RollbackTarget,
+    /// Its name where that is a word, else nothing: it may be anything.
     #[error(
-        "unknown field {0:?}: only schemaVersion, nodeUpdateId, operationId, operation, targetVersion, server, appId and track are allowed"
+        "unknown field {0}: only schemaVersion, nodeUpdateId, operationId, operation, targetVersion, server, appId and track are allowed"
     )]
     Unknown(String),
 }
@@ -110,8 +111,16 @@ fn check(fields: &Fields) -> Result<Request, Problem> {
         Operation::Rollback => rollback(fields)?,
     };
     match fields.names().find(|name| !KNOWN.contains(name)) {
-        Some(name) => Err(Problem::Unknown(name.chars().take(64).collect())),
+        Some(name) => Err(Problem::Unknown(shown(name))),
         None => Ok(Request { node_update_id, operation_id, work }),
+    }
+}
+
+fn shown(name: &str) -> String {
+    let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    match word && (1..=64).contains(&name.len()) {
+        true => format!("`{name}`"),
+        false => "(no word)".to_owned(),
     }
 }
 
@@ -178,7 +187,7 @@ fn line<'a>(fields: &'a Fields, name: &'static str) -> Result<&'a str, Problem> 
         Err(Problem::Empty(name))
     } else if value.len() > MAX_TEXT {
         Err(Problem::TooLong(name, MAX_TEXT))
-    } else if value.chars().any(char::is_control) {
+    } else if value.chars().any(breaks_a_line) {
         Err(Problem::Control(name))
     } else {
         Ok(value)
@@ -189,7 +198,7 @@ fn text<'a>(fields: &'a Fields, name: &'static str) -> Result<&'a str, Problem> 
     match fields.get(name) {
         Found::Absent => Err(Problem::Missing(name)),
         Found::Twice => Err(Problem::Twice(name)),
-        Found::Once(Value::String(text)) => Ok(text),
-        Found::Once(_) => Err(Problem::NotAString(name)),
+        Found::Text(text) => Ok(text),
+        Found::Other => Err(Problem::NotAString(name)),
     }
 }

@@ -1,4 +1,4 @@
-use crate::contract::{InvalidPrefix, Keys};
+use crate::contract::{Keys, NotASubdomain};
 
 #[test]
 fn three_keys_under_one_prefix() {
@@ -34,6 +34,6 @@ fn a_prefix_is_a_dns_subdomain() {
         &subdomain[..254],
     ];
     for bad in bad {
-        assert_eq!(Keys::new(bad), Err(InvalidPrefix), "{bad:?}");
+        assert_eq!(Keys::new(bad), Err(NotASubdomain), "{bad:?}");
     }
 }

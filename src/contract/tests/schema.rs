@@ -1,24 +1,11 @@
 //! The schemas say the same for machines.
 
-use std::sync::LazyLock;
-
-use jsonschema::Validator;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use url::Url;
+use trident_lab::schema::{self, Judgement, REQUEST, STATUS, validator};
 
 use crate::contract::Request;
-
-pub(super) static STATUS: LazyLock<Validator> =
-    LazyLock::new(|| validator(include_str!("../../../docs/schemas/update-status-1.0.json")));
-
-static REQUEST: LazyLock<Validator> =
-    LazyLock::new(|| validator(include_str!("../../../docs/schemas/update-request-1.0.json")));
-
-fn validator(text: &str) -> Validator {
-    jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
-}
 
 fn base(operation: &str) -> Value {
     let mut request = json!({
@@ -96,18 +83,6 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(change, 0..3)
 }
 
-/// What a schema cannot say. There, the parser is the stricter one.
-fn is_beyond_a_schema(request: &Value) -> bool {
-    let text = |name: &str| request.get(name).and_then(Value::as_str).unwrap_or_default();
-    // Lengths are in characters there, in bytes here.
-    let wide = |name: &str, most| text(name).len() > most && text(name).chars().count() <= most;
-    // A pattern is no URL parser.
-    let server = text("server");
-    let no_url = Url::parse(server).is_err() || server.chars().any(char::is_control);
-    let lines = ["targetVersion", "appId", "track"];
-    lines.into_iter().any(|name| wide(name, 256)) || wide("server", 2048) || no_url
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
@@ -123,28 +98,75 @@ proptest! {
                 Change::Set(name, value) => request[name] = value,
             }
         }
-        let parsed = Request::parse(&request.to_string());
-        let valid = REQUEST.is_valid(&request);
-        let excused = valid && is_beyond_a_schema(&request);
-        prop_assert!(
-            parsed.is_ok() == valid || (excused && parsed.is_err()),
-            "{request}\nschema: {valid}, parser: {parsed:?}"
-        );
+        let text = request.to_string();
+        let (parsed, judgement) = (Request::parse(&text), schema::judge(&text));
+        prop_assert!(parsed.is_ok() == (judgement == Judgement::Valid), "{text}\n{judgement:?} {parsed:?}");
+    }
+}
+
+/// Whoever reads them knows where they are from and how one looks.
+#[test]
+fn the_schemas_keep_their_own_schema_and_explain_themselves() {
+    for name in [REQUEST, STATUS] {
+        let schema = schema::schema(name);
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        let id = schema["$id"].as_str().unwrap();
+        let of = name.trim_end_matches("-1.0.json");
+        assert_eq!(id, format!("urn:trident-acl-agent:{of}:1.0"));
+        assert!(schema["title"].is_string() && schema["description"].is_string(), "{name}");
+        let examples = schema["examples"].as_array().unwrap();
+        assert!(examples.len() >= 2, "{name}");
+        let validator = validator(&schema);
+        for example in examples {
+            assert!(validator.is_valid(example), "{name}: {example}");
+        }
+        let properties = schema["properties"].as_object().unwrap();
+        let shown = |field: &str| examples.iter().any(|example| example.get(field).is_some());
+        for (field, property) in properties {
+            assert!(property["description"].is_string(), "{name}: {field} has no description");
+            assert!(shown(field), "{name}: {field} is in no example");
+        }
+        assert_eq!(schema["additionalProperties"], false, "{name}");
     }
 }
 
 #[test]
-fn what_is_no_object_is_no_request_for_either() {
-    for value in [json!(null), json!([]), json!("stage"), json!(1)] {
-        assert!(!REQUEST.is_valid(&value));
-        assert!(Request::parse(&value.to_string()).is_err());
+fn the_examples_are_read_by_the_program() {
+    for example in schema::schema(REQUEST)["examples"].as_array().unwrap() {
+        assert!(Request::parse(&example.to_string()).is_ok(), "{example}");
+    }
+    for example in schema::schema(STATUS)["examples"].as_array().unwrap() {
+        let status = crate::contract::Status::from_json(&example.to_string()).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&status.to_json()).unwrap(), *example);
     }
 }
 
-/// The known difference that no value shows: a validator sees one of two.
+/// The least that a schema for statuses must refuse.
 #[test]
-fn a_key_that_stands_there_twice_is_the_parsers_to_refuse() {
-    let text = base("rollback").to_string().replacen('{', "{\"operation\":\"rollback\",", 1);
-    assert!(REQUEST.is_valid(&serde_json::from_str(&text).unwrap()));
-    assert!(Request::parse(&text).is_err());
+fn what_no_status_may_be_is_refused() {
+    let good = schema::schema(STATUS)["examples"][0].clone();
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut status = good.clone();
+        change(&mut status);
+        schema::check_status(&status).is_err()
+    };
+    assert!(!refused(&|_| ()));
+    let names: Vec<_> = good.as_object().unwrap().keys().cloned().collect();
+    for name in names {
+        assert!(refused(&|it| it[&name] = json!(null)), "{name} is null");
+        assert!(refused(&|it| it[&name] = json!(1)), "{name} is a number");
+    }
+    assert!(refused(&|it| it["extra"] = json!("x")));
+    assert!(refused(&|it| it["code"] = json!("Paused")));
+    assert!(refused(&|it| it["operation"] = json!("reboot")));
+    assert!(refused(&|it| it["startedUtc"] = json!("2026-06-29T12:00:00+02:00")));
+    assert!(refused(&|it| it["startedUtc"] = json!("2026-06-29 12:00:00Z")));
+    assert!(refused(&|it| it["message"] = json!("x".repeat(2049))));
+    assert!(refused(&|it| it["message"] = json!("\u{20ac}".repeat(1000))));
+    assert!(refused(&|it| it["code"] = json!("InProgress")), "finished in progress");
+    assert!(refused(&|it| drop(it.as_object_mut().unwrap().remove("finishedUtc"))));
+    let error = json!({ "kind": "k", "subkind": "s" });
+    assert!(refused(&|it| it["tridentError"] = error.clone()), "an error of a success");
+    assert!(refused(&|it| it["operation"] = json!("rollback")), "a rollback with a target");
 }

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
+use trident_lab::schema::check_status;
 
-use super::schema::STATUS;
 use crate::contract::{Code, Id, Location, Operation, Phase, Request, Status, TridentError, Utc};
 
 fn request(operation: Operation) -> Request {
@@ -63,6 +63,18 @@ fn a_clock_that_jumps_back_does_not_finish_before_the_start() {
     assert_eq!(status.last_updated_utc, at(1000));
     assert_eq!(status.clone().at(at(20)).last_updated_utc, at(1000));
     assert_eq!(status.at(at(2000)).last_updated_utc, at(2000));
+}
+
+/// A clock that was far ahead when the operation began, and is set right: the heartbeats go on.
+#[test]
+fn each_heartbeat_has_the_time_of_its_write() {
+    let begun = begun(5_000);
+    for now in [1000, 1060, 1120, 5060, 4_000_000_000, 1180] {
+        let beat = begun.clone().at(at(now));
+        assert_eq!((beat.last_updated_utc, beat.started_utc), (at(now), at(5_000)));
+    }
+    let ended = begun.at(at(1000)).finish(Code::Success, "", at(1240));
+    assert_eq!((ended.finished_utc, ended.last_updated_utc), (Some(at(5_000)), at(5_000)));
 }
 
 #[test]
@@ -155,13 +167,15 @@ proptest! {
     #[test]
     fn every_status_keeps_the_schema_and_is_read_back(status in statuses()) {
         let value = json(&status);
-        let problems: Vec<_> =
-            STATUS.iter_errors(&value).map(|it| it.to_string()).collect();
-        prop_assert!(problems.is_empty(), "{value}: {problems:?}");
+        prop_assert!(check_status(&value).is_ok(), "{:?}", check_status(&value));
         prop_assert!(!has_null(&value));
         prop_assert!(status.message.as_str().len() <= 2048);
         prop_assert!(status.finished_utc.is_none_or(|end| end >= status.started_utc));
-        prop_assert!(status.last_updated_utc >= status.started_utc);
+        let last = status.finished_utc.is_none_or(|end| status.last_updated_utc >= end);
+        prop_assert!(last, "{value}");
+        for field in ["startedUtc", "lastUpdatedUtc", "finishedUtc"] {
+            prop_assert!(value.get(field).is_none_or(|it| it.as_str().is_some_and(|it| it.ends_with('Z'))));
+        }
         prop_assert_eq!(Status::from_json(&status.to_json()), Some(status));
     }
 }
@@ -175,7 +189,7 @@ fn an_answer_to_nothing_readable_keeps_the_schema_too() {
         &broken.problem.to_string(),
         at(1),
     );
-    assert!(STATUS.is_valid(&json(&status)));
+    check_status(&json(&status)).unwrap();
     assert_eq!((status.operation_id, status.operation), (Id::nil(), Phase::Stage));
 }
 

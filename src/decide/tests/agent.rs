@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::world::{Node, World};
-use crate::contract::{Request, Status};
+use crate::contract::{Code, Request, Status};
 use crate::decide::{
     Act, Annotations, Asked, Key, Limits, Plan, Publish, Unit, View, apply, decide, published,
 };
@@ -18,6 +18,9 @@ pub(super) struct Agent {
     node: Option<Node>,
     /// What it saw and decided, not done yet.
     look: Option<(State, Plan)>,
+    /// When it wrote last, and when it last wrote `InProgress`.
+    said: Option<i64>,
+    beat: Option<i64>,
 }
 
 /// Where a crash ends what an agent does.
@@ -54,12 +57,13 @@ impl World {
         };
         let working = unit == Unit::Running || commit_unit == Unit::Running;
         decide(&View {
-            heartbeat_due: working && self.is_beat_due(&annotations),
+            heartbeat_due: working && self.is_beat_due(agent, &annotations),
             annotations: &annotations,
             state: &self.state,
             unit: &unit,
             commit_unit: &commit_unit,
             report_unit: &Unit::Absent,
+            has_stood: self.has_stood(agent),
             boot: &self.boot(),
             version: Some(&self.trident.active),
             limits: Limits {
@@ -70,11 +74,22 @@ impl World {
         })
     }
 
-    fn is_beat_due(&self, annotations: &Annotations) -> bool {
+    pub(super) fn has_stood(&self, agent: usize) -> bool {
+        self.agents[agent].said.is_none_or(|said| self.clock - said >= HEARTBEAT)
+    }
+
+    /// As `watch` goes by a clock of its own, and by the Node's word only where it has not written yet.
+    fn is_beat_due(&self, agent: usize, annotations: &Annotations) -> bool {
+        if let Some(beat) = self.agents[agent].beat {
+            return self.clock - beat >= HEARTBEAT;
+        }
         let said = [&annotations.status, &annotations.commit_status].into_iter().flatten();
         let in_progress = said.filter(|status| !status.code.is_terminal());
         let last = in_progress.map(|status| status.last_updated_utc.second()).max();
-        last.is_none_or(|last| self.clock - last >= HEARTBEAT)
+        last.is_none_or(|last| {
+            let ago = self.now().second() - last;
+            !(0..HEARTBEAT).contains(&ago)
+        })
     }
 
     /// What was decided is done, up to a crash.
@@ -85,6 +100,10 @@ impl World {
         if let Some(publish) = plan.say.filter(|_| self.api_up) {
             self.write(&publish);
             self.agents[agent].node = Some(self.node.clone());
+            self.agents[agent].said = Some(self.clock);
+            if publish.status.code == Code::InProgress {
+                self.agents[agent].beat = Some(self.clock);
+            }
             if until != Until::Written {
                 self.update(|state| published(state, &publish));
             }

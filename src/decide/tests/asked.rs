@@ -1,11 +1,11 @@
 //! What a request means on a node where nothing is under way.
 
 use super::case::{
-    NEW, OLD, assert_quiet, assert_writes, completes, ended, finalize, id, idle, in_progress, now,
-    rollback, stage,
+    Case, NEW, OLD, assert_quiet, assert_writes, completes, earlier, ended, finalize, id, idle,
+    in_progress, now, rollback, stage,
 };
-use crate::contract::{Code, Phase};
-use crate::decide::{Act, Key, Mark};
+use crate::contract::{Code, Id, Phase, Request, Status};
+use crate::decide::{Act, Key, Mark, apply};
 use crate::state::InFlight;
 
 #[test]
@@ -58,12 +58,30 @@ fn taken_away_before_its_start_it_is_forgotten() {
     let request = stage(11);
     let accepted = idle().in_flight(&request, 0);
     for case in [accepted.clone(), accepted.clone().asked(&stage(12))] {
-        for case in [case.clone(), case.says(in_progress(&request))] {
-            let plan = case.plan();
-            assert_eq!((plan.say, plan.act), (None, Act::Withdraw));
-        }
+        let plan = case.clone().plan();
+        assert_eq!((plan.say, plan.act), (None, Act::Withdraw));
+        let other = case.says(ended(&stage(12), Code::Success)).plan();
+        assert_eq!(other.act, Act::Withdraw);
     }
     assert_quiet(&accepted.without_node());
+}
+
+/// A terminal code always follows `InProgress`, also where the request went between it and the start.
+#[test]
+fn taken_away_after_it_was_announced_it_ends() {
+    let request = stage(11);
+    let announced = idle().in_flight(&request, 0).says(in_progress(&request));
+    assert_quiet(&Case { annotations: idle().without_node().annotations, ..announced.clone() });
+    for mut case in [announced.clone(), announced.asked(&finalize(12))] {
+        let (plan, seen) = (case.plan(), case.state.clone());
+        let status = completes(&plan);
+        assert_eq!((plan.say.as_ref(), status.code), (None, Code::OperationFailed));
+        assert!(status.message.as_str().contains("taken away"), "{}", status.message);
+        assert!(apply(&mut case.state, &seen, &plan.act, now()));
+        assert_eq!(case.state.operation, None);
+        let mark = Mark::Operation(request.operation_id.clone());
+        assert_writes(&case.plan(), Key::Status, &request, Code::OperationFailed, &mark);
+    }
 }
 
 #[test]
@@ -136,19 +154,20 @@ fn the_same_id_again_is_answered_from_the_record_and_never_run() {
     assert_quiet(&idle().asked(&other).done(status.clone(), true).says(status));
 }
 
+/// One whose `operationId` cannot be read is known again by its text.
 #[test]
 fn a_broken_annotation_is_answered_once() {
-    let text = r#"{"operationId":"00000000-0000-4000-8000-000000000077","operation":"rollback"}"#;
+    let text = r#"{"operationId":"77","operation":"rollback"}"#;
     let case = idle().asked_brokenly(text);
     let plan = case.plan();
     let Act::Refuse { digest, status } = &plan.act else { panic!("{plan:?}") };
     assert_eq!((digest.as_str(), status.code), (text, Code::InvalidRequest));
-    assert_eq!((&status.operation_id, status.operation), (&id(77), Phase::Rollback));
-    assert_eq!(status.node_update_id.to_string(), "00000000-0000-0000-0000-000000000000");
+    assert_eq!((&status.operation_id, status.operation), (&Id::nil(), Phase::Rollback));
+    assert_eq!(status.node_update_id, Id::nil());
     assert!(status.message.as_str().contains("schemaVersion"), "{}", status.message);
 
     let mut refused = case.clone();
-    assert!(crate::decide::apply(&mut refused.state, &case.state, &plan.act, now()));
+    assert!(apply(&mut refused.state, &case.state, &plan.act, now()));
     let plan = refused.plan();
     assert_eq!(plan.act, Act::Wait);
     let publish = plan.say.unwrap();
@@ -157,10 +176,58 @@ fn a_broken_annotation_is_answered_once() {
     assert_quiet(&refused.clone().says(publish.status.clone()));
     // Overwritten, it is said again; taken away, it is not.
     assert_eq!(refused.plan().say.unwrap().mark, Mark::Nothing);
+    let corrected = refused.clone().asked(&rollback(13)).says(publish.status);
+    assert!(matches!(corrected.plan().act, Act::Accept(_)));
     refused.annotations.asked = idle().annotations.asked;
     assert_quiet(&refused);
     // Another broken text is another question.
     assert!(matches!(refused.asked_brokenly("{}").plan().act, Act::Refuse { .. }));
+}
+
+/// The nil id in a status stands for one that could not be read: it answers no request that has it.
+#[test]
+fn the_answer_to_an_unreadable_id_is_no_answer_to_the_nil_id() {
+    let (phase, code) = (Phase::Rollback, Code::InvalidRequest);
+    let unread = Status::of(Id::nil(), Id::nil(), phase, earlier()).finish(code, "", earlier());
+    let text = serde_json::to_string(&rollback(13)).unwrap();
+    let nil = text.replace(&id(13).to_string(), &Id::nil().to_string());
+    let case = idle().asked(&Request::parse(&nil).unwrap()).says(unread);
+    assert!(matches!(case.plan().act, Act::Accept(_)));
+}
+
+/// `InvalidRequest` is terminal: under an id that could be read it is spent, for another text too.
+#[test]
+fn a_broken_request_spends_its_id() {
+    let request = stage(11);
+    let whole = serde_json::to_string(&request).unwrap();
+    let broken = whole.replace("track", "tracks");
+    let mut case = idle().asked_brokenly(&broken);
+    let (plan, seen) = (case.plan(), case.state.clone());
+    let status = completes(&plan).clone();
+    assert_eq!((&status.operation_id, status.code), (&request.operation_id, Code::InvalidRequest));
+    assert_eq!(status.node_update_id, request.node_update_id);
+    let message = status.message.as_str();
+    assert!(message.contains("`track`") && message.contains("new operationId"), "{message}");
+    assert!(apply(&mut case.state, &seen, &plan.act, now()));
+    let mark = Mark::Operation(request.operation_id.clone());
+    let plan = case.plan();
+    assert_writes(&plan, Key::Status, &request, Code::InvalidRequest, &mark);
+    assert_eq!(plan.act, Act::Wait);
+    crate::decide::published(&mut case.state, &plan.say.unwrap());
+
+    let corrected = case.clone().asked(&request);
+    let otherwise = case.clone().asked_brokenly(&whole.replace("server", "servers"));
+    for known in [case.clone(), corrected.clone(), otherwise] {
+        assert_quiet(&known.clone().says(status.clone()));
+        assert_eq!(known.says(ended(&stage(12), Code::Success)).plan().act, Act::Wait);
+    }
+    let plan = corrected.says(ended(&stage(12), Code::Success)).plan();
+    assert_writes(&plan, Key::Status, &request, Code::InvalidRequest, &Mark::Nothing);
+    // Also by the Node's word alone.
+    let lost = idle().asked(&request).says(status);
+    assert!(matches!(lost.plan().act, Act::Adopt { .. }));
+    let anew = case.asked(&stage(12)).plan();
+    assert!(matches!(anew.act, Act::Accept(_)), "under a new id it runs: {anew:?}");
 }
 
 #[test]
@@ -169,7 +236,7 @@ fn a_broken_annotation_disturbs_no_operation() {
     let running = idle().in_flight(&request, 1).unit(crate::decide::Unit::Running);
     let case = running.asked_brokenly("{");
     let mut after = case.clone();
-    assert!(crate::decide::apply(&mut after.state, &case.state, &case.plan().act, now()));
+    assert!(apply(&mut after.state, &case.state, &case.plan().act, now()));
     assert_eq!(after.state.operation, case.state.operation);
     assert_eq!(after.plan().act, Act::Wait);
 }

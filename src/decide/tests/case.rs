@@ -104,6 +104,7 @@ pub(super) struct Case {
     pub(super) boot: Boot,
     pub(super) version: Option<String>,
     pub(super) heartbeat_due: bool,
+    pub(super) has_stood: bool,
 }
 
 pub(super) fn idle() -> Case {
@@ -120,6 +121,7 @@ pub(super) fn idle() -> Case {
         },
         version: Some(OLD.to_owned()),
         heartbeat_due: false,
+        has_stood: true,
     }
 }
 
@@ -138,6 +140,7 @@ impl Case {
                 commit_overdue: Duration::from_secs(300),
             },
             heartbeat_due: self.heartbeat_due,
+            has_stood: self.has_stood,
             now: now(),
         })
     }
@@ -230,6 +233,12 @@ impl Case {
 
     pub(super) fn runs(mut self, version: &str) -> Self {
         self.version = Some(version.to_owned());
+        self
+    }
+
+    /// Something was written a moment ago.
+    pub(super) fn just_said(mut self) -> Self {
+        self.has_stood = false;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use super::case::{
     NEW, assert_quiet, assert_writes, commit_begun, commit_ended, ended, finalize, idle,
-    in_progress, owed, stage, unit_ended,
+    in_progress, owed, rollback, stage, unit_ended,
 };
 use crate::contract::{Code, Phase};
 use crate::decide::{Act, Key, Mark, Unit};
@@ -116,7 +116,53 @@ fn in_progress_does_not_outlive_the_outcome() {
     assert_writes(&plan, Key::Status, &request, Code::Success, &Mark::Nothing);
     let plan = known().says(status.clone()).says_of_the_commit(commit_begun(&request)).plan();
     assert_writes(&plan, Key::CommitStatus, &request, Code::Success, &Mark::Nothing);
-    assert_quiet(&known().says(in_progress(&stage(21))));
+}
+
+/// Sentences of other operations than the one that is asked for are not cut short.
+#[test]
+fn the_outcome_of_another_stands_for_a_heartbeat() {
+    let (first, refused) = (finalize(12), stage(21));
+    let answer = ended(&refused, Code::InvalidRequest);
+    let failed = ended(&first, Code::OperationFailed);
+    let over = idle().asked(&refused).done(answer.clone(), true).done(failed.clone(), true);
+    assert_quiet(&over.clone().says(failed.clone()).just_said());
+    let plan = over.clone().says(failed).plan();
+    assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
+    // Who asks again for what was done is answered at once.
+    let again = idle().asked(&stage(11)).done(ended(&stage(11), Code::Success), true);
+    let answer = ended(&finalize(12), Code::NotStaged);
+    let plan = again.done(answer.clone(), true).says(answer).just_said().plan();
+    assert_writes(&plan, Key::Status, &stage(11), Code::Success, &Mark::Nothing);
+    // What nobody else is to read waits for nothing.
+    let plan = over.clone().just_said().plan();
+    assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
+    let foreign = ended(&stage(92), Code::Success);
+    let plan = over.says(foreign).just_said().plan();
+    assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
+}
+
+/// Of an armed boot it stands until its commit is done.
+#[test]
+fn the_outcome_of_an_armed_boot_stands_until_its_commit() {
+    for first in [finalize(12), rollback(13)] {
+        let refused = stage(21);
+        let answer = ended(&refused, Code::InvalidRequest);
+        let armed = ended(&first, Code::Success);
+        let case =
+            || idle().done(answer.clone(), true).done(armed.clone(), true).says(armed.clone());
+        let broken = || case().armed(&first).asked_brokenly("{");
+        for case in [case().armed(&first).asked(&refused), broken()] {
+            assert_eq!(case.plan().say, None);
+            assert_eq!(case.rebooted().plan().say, None);
+        }
+        let begun = commit_begun(&first);
+        let waiting = case().commit(begun.clone(), true, false).armed(&first).rebooted();
+        assert_quiet(&waiting.asked(&refused).says_of_the_commit(begun));
+        let commit = commit_ended(&first, Code::Success);
+        let done = case().commit(commit.clone(), true, true).says_of_the_commit(commit);
+        let plan = done.asked(&refused).plan();
+        assert_writes(&plan, Key::Status, &refused, Code::InvalidRequest, &Mark::Nothing);
+    }
 }
 
 /// The API server may have had no room for the message: the short status is not written for ever.

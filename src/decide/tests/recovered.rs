@@ -5,7 +5,7 @@ use super::case::{
     rollback, stage,
 };
 use crate::contract::{Code, Request, Status};
-use crate::decide::{Act, apply};
+use crate::decide::{Act, Key, apply};
 use crate::state::LOST_BOOT;
 
 const FAILURES: [Code; 5] = [
@@ -111,6 +111,61 @@ fn an_unreadable_version_or_an_unsaid_one_is_not_the_target() {
     let unsaid = in_progress(&rollback(13)).from_version(None);
     let case = idle().asked(&rollback(13)).says(unsaid).runs(NEW);
     assert!(matches!(case.plan().act, Act::Recover(recovery) if !recovery.on_target));
+}
+
+/// Neither recorded nor asked for: nobody else will end it. Only on an idle node.
+#[test]
+fn what_nobody_knows_is_not_in_progress_for_ever() {
+    for lost in [stage(11), finalize(12), rollback(13)] {
+        for asked in [idle(), idle().asked(&stage(21)), idle().asked_brokenly("{")] {
+            let mut case = asked.says(in_progress(&lost));
+            if matches!(case.plan().act, Act::Refuse { .. }) {
+                let (plan, seen) = (case.plan(), case.state.clone());
+                apply(&mut case.state, &seen, &plan.act, now());
+                case.state.refused.as_mut().unwrap().published = true;
+            }
+            let (plan, seen) = (case.plan(), case.state.clone());
+            assert!(apply(&mut case.state, &seen, &plan.act, now()), "{plan:?}");
+            let publish = case.plan().say.unwrap();
+            assert_eq!(publish.status.operation_id, lost.operation_id);
+            assert_eq!(publish.status.code, Code::AgentInternalError);
+        }
+    }
+    let busy = idle().in_flight(&stage(21), 1).unit(crate::decide::Unit::Running);
+    super::case::assert_quiet(&busy.says(in_progress(&stage(11))).asked(&stage(21)));
+    super::case::assert_quiet(&idle().says(in_progress(&stage(11))).without_node());
+}
+
+#[test]
+fn a_commit_that_nobody_knows_is_a_lost_commit() {
+    for first in [finalize(12), rollback(13)] {
+        let armed = ended(&first, Code::Success);
+        let other = ended(&stage(21), Code::InvalidRequest);
+        let begun = commit_begun(&first);
+        let said = |status: &Status| idle().says(status.clone()).says_of_the_commit(begun.clone());
+        let known = said(&armed).done(armed.clone(), true);
+        for case in [said(&armed), said(&other), known] {
+            let mut case = case.asked_brokenly("{");
+            let text = "{".to_owned();
+            let status = other.clone();
+            case.state.refused =
+                Some(crate::state::Refused { digest: text, status, published: true });
+            let (plan, seen) = (case.plan(), case.state.clone());
+            assert!(apply(&mut case.state, &seen, &plan.act, now()), "{plan:?}");
+            let done = case.state.find(&first.operation_id).unwrap().clone();
+            let commit = done.commit.unwrap();
+            assert_eq!(
+                (done.status.code, commit.status.code),
+                (Code::Success, Code::AgentInternalError)
+            );
+            assert_eq!(done.status.operation, first.operation().into());
+            let publish = case.plan().say.unwrap();
+            assert_eq!(
+                (publish.key, publish.status.code),
+                (Key::CommitStatus, Code::AgentInternalError)
+            );
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::agent::Until;
 use super::case::{finalize, rollback, stage};
 use super::world::{Node, Work, World};
-use crate::contract::{Code, Request, Status};
+use crate::contract::{Code, Id, Request, Status};
 use crate::decide::{Act, Plan};
 
 /// Rounds within which a node without further trouble comes to rest.
@@ -14,7 +14,8 @@ const ROUNDS: u32 = 400;
 #[derive(Debug, Clone)]
 enum Event {
     Ask(Box<Request>),
-    AskBrokenly,
+    /// Nonsense, or this request with a field that is none.
+    AskBrokenly(Option<Box<Request>>),
     TakeAway,
     Overwrite,
     Hear(usize),
@@ -32,6 +33,8 @@ enum Event {
     Api(bool),
     NoRoom(bool),
     Pass(i64),
+    /// The wall clock is set.
+    Jump(i64),
     /// A shutdown that was asked for comes to its end.
     ShutDown,
     PowerCut {
@@ -57,7 +60,7 @@ fn events() -> impl Strategy<Value = Event> {
     let until = prop::sample::select(vec![Until::Written, Until::Said, Until::Counted]);
     prop_oneof![
         6 => requests().prop_map(|request| Event::Ask(Box::new(request))),
-        1 => Just(Event::AskBrokenly),
+        1 => prop::option::of(requests().prop_map(Box::new)).prop_map(Event::AskBrokenly),
         1 => Just(Event::TakeAway),
         1 => Just(Event::Overwrite),
         2 => agent.clone().prop_map(Event::Hear),
@@ -74,6 +77,7 @@ fn events() -> impl Strategy<Value = Event> {
         2 => any::<bool>().prop_map(Event::Api),
         1 => any::<bool>().prop_map(Event::NoRoom),
         2 => (1..700_i64).prop_map(Event::Pass),
+        2 => (-1_000_000_000..1_000_000_000_i64).prop_map(Event::Jump),
         4 => Just(Event::ShutDown),
         1 => any::<(bool, bool)>()
             .prop_map(|(falls_back, commit_starts)| Event::PowerCut { falls_back, commit_starts }),
@@ -86,7 +90,7 @@ impl World {
             Event::Ask(request) => {
                 self.node.asked = Some(serde_json::to_string(&*request).unwrap())
             }
-            Event::AskBrokenly => self.node.asked = Some("{".to_owned()),
+            Event::AskBrokenly(request) => self.node.asked = Some(broken(request.as_deref())),
             Event::TakeAway => self.node.asked = None,
             Event::Overwrite => {
                 self.node = Node { asked: self.node.asked.take(), ..Node::default() }
@@ -108,6 +112,7 @@ impl World {
             Event::Api(up) => self.api_up = up,
             Event::NoRoom(no_room) => self.no_room = no_room,
             Event::Pass(seconds) => self.clock += seconds,
+            Event::Jump(ahead) => self.ahead = ahead,
             Event::ShutDown => {
                 if self.shutting_down {
                     self.reboot(false, true);
@@ -145,7 +150,7 @@ impl World {
     fn is_at_rest(&self) -> bool {
         let ended = |it: &super::world::Process| matches!(it.work, Work::Ended(_));
         let nothing = Plan { say: None, act: Act::Wait, deliver: false };
-        let idle = (0..2).all(|agent| self.plan(agent) == nothing);
+        let idle = (0..2).all(|agent| self.plan(agent) == nothing && self.has_stood(agent));
         let waiting = self.state.operation.is_some() || self.state.pending_commit.is_some();
         idle && !waiting && !self.shutting_down && self.units.values().all(ended)
     }
@@ -160,19 +165,38 @@ impl World {
         }
         for done in &self.state.completed {
             assert!(done.status.code.is_terminal() && done.is_settled(), "{done:#?}");
+            let statuses = [Some(&done.status), done.commit.as_ref().map(|commit| &commit.status)];
+            for status in statuses.into_iter().flatten() {
+                assert!(status.finished_utc >= Some(status.started_utc), "{status:?}");
+            }
         }
-        let said = self.node.status.as_ref().map(|text| Status::from_json(text).unwrap());
-        let ended = |said: &Status| self.outcomes.contains_key(&said.operation_id.canonical());
-        let outlived = said.as_ref().filter(|said| ended(said) && !said.code.is_terminal());
-        assert_eq!(outlived, None, "in progress for ever");
+        let read =
+            |text: &Option<String>| text.as_ref().map(|text| Status::from_json(text).unwrap());
+        let said = read(&self.node.status);
+        for said in said.iter().chain(&read(&self.node.commit_status)) {
+            assert!(said.code.is_terminal(), "in progress for ever: {said:?}");
+        }
         let Some(asked) = &self.node.asked else { return };
         let said = said.expect("a request without a status");
         assert!(said.code.is_terminal(), "{said:?}");
-        if let Ok(request) = Request::parse(asked) {
-            assert_eq!(said.operation_id, request.operation_id, "the answer to another request");
-            assert_eq!(self.outcomes.get(&request.operation_id.canonical()), Some(&said.code));
-        }
+        let id = match Request::parse(asked) {
+            Ok(request) => request.operation_id,
+            Err(broken) => broken.operation_id,
+        };
+        assert_eq!(said.operation_id, id, "the answer to another request");
+        let code = match id == Id::nil() {
+            true => Some(&Code::InvalidRequest),
+            false => self.outcomes.get(&id.canonical()),
+        };
+        assert_eq!(code, Some(&said.code));
     }
+}
+
+fn broken(request: Option<&Request>) -> String {
+    let Some(request) = request else {
+        return "{".to_owned();
+    };
+    serde_json::to_string(request).unwrap().replacen('{', "{\"force\":true,", 1)
 }
 
 fn kill(process: &mut super::world::Process) {

@@ -54,7 +54,10 @@ pub(super) struct World {
     pub(super) trident: Trident,
     pub(super) boot: u32,
     pub(super) booted: i64,
+    /// Since the epoch by a clock that never jumps.
     pub(super) clock: i64,
+    /// How far the wall clock is ahead of it.
+    pub(super) ahead: i64,
     pub(super) agents: [Agent; 2],
     /// The one outcome of each operation, and of each commit.
     pub(super) outcomes: BTreeMap<String, Code>,
@@ -79,6 +82,7 @@ impl World {
             boot: 1,
             booted: 1_800_000_000,
             clock: 1_800_000_000,
+            ahead: 0,
             agents: [Agent::default(), Agent::default()],
             outcomes: BTreeMap::new(),
             commits: BTreeMap::new(),
@@ -88,7 +92,7 @@ impl World {
     }
 
     pub(super) fn now(&self) -> Utc {
-        Utc::from_second(self.clock)
+        Utc::from_second(self.clock + self.ahead)
     }
 
     pub(super) fn boot_id(&self) -> String {

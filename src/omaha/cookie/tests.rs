@@ -1,4 +1,5 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use rustix::fs::{FileType, mknodat};
@@ -126,6 +127,26 @@ fn a_pipe_is_not_waited_for() {
     let mode = Mode::from_raw_mode(0o600);
     mknodat(rustix::fs::CWD, &jar.path, FileType::Fifo, mode, 0).expect("a pipe");
     assert_eq!(loaded(&jar), None);
+}
+
+#[test]
+fn a_reader_finds_the_old_cookie_or_the_new_one_and_never_none() {
+    let (_directory, jar) = jar();
+    jar.store(&headers(&["a=0"]), OURS);
+    let reader = jar.clone();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(loaded(&reader).is_some_and(|cookie| cookie.starts_with("a=")));
+            }
+        });
+        for n in 1..100 {
+            jar.store(&headers(&[&format!("a={n}")]), OURS);
+        }
+        done.store(true, Ordering::Relaxed);
+        reading.join().expect("never without a whole cookie");
+    });
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 mod install;
 mod request;
-mod schema;
 mod statuses;
 
 use std::path::{Path, PathBuf};

@@ -10,6 +10,8 @@ pub mod nebraska;
 pub mod node;
 /// A test in a process of its own.
 pub mod own_process;
+/// The product's JSON Schemas, in a real validator.
+pub mod schema;
 /// Certificates for the stand-ins.
 pub mod tls;
 /// A tridentd with two slots.

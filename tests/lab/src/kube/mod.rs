@@ -1,13 +1,14 @@
 //! A Kubernetes API server that knows Nodes and nothing else.
 //!
 //! It serves get, list, watch and patch of Nodes over TLS, with the checks that a kubelet's
-//! credential meets in a real cluster, and fails on demand.
+//! credential meets in a real cluster, and fails on demand. Every status that a client writes is held to the
+//! contract: a test that drops this with one that is not has failed.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::tls::faults::Rule;
@@ -17,6 +18,7 @@ use crate::tls::{Credential, Pki};
 mod answer;
 mod auth;
 mod changes;
+mod contract;
 mod object;
 mod patch;
 mod server;
@@ -42,6 +44,19 @@ const NAMES: [&str; 4] = ["localhost", "127.0.0.1", "::1", "kubernetes.default.s
 pub struct KubeApi {
     brain: Arc<Brain>,
     front: Front,
+    _held: Arc<Held>,
+}
+
+/// Fails the test that ends with a status against the contract.
+struct Held(Arc<Brain>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let breaches = &self.0.store().breaches;
+            assert!(breaches.is_empty(), "against the contract: {}", breaches.join("\n"));
+        }
+    }
 }
 
 impl KubeApi {
@@ -57,7 +72,8 @@ impl KubeApi {
         let brain = Arc::new(Brain::new(gate));
         let api = Arc::new(Api(brain.clone()));
         let front = Front::new(api, tls.expect("a fresh certificate is usable"));
-        Self { brain, front }
+        let _held = Arc::new(Held(brain.clone()));
+        Self { brain, front, _held }
     }
 
     /// Serves on a bound listener; may be called for several. Needs a tokio runtime.
@@ -146,6 +162,13 @@ impl KubeApi {
     pub fn history(&self, name: &str) -> Vec<Change> {
         let store = self.brain.store();
         store.history.iter().filter(|change| change.node == name).cloned().collect()
+    }
+
+    /// Fails where a client wrote a status against the contract.
+    pub fn check_statuses(&self) -> Result<()> {
+        let breaches = self.brain.store().breaches.join("\n");
+        ensure!(breaches.is_empty(), "against the contract: {breaches}");
+        Ok(())
     }
 
     /// Every annotation change from now on.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::object;
+use super::{contract, object};
 
 /// Who changed an annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,11 +84,20 @@ pub(super) struct Store {
     nodes: BTreeMap<String, Arc<Value>>,
     log: Vec<Event>,
     pub(super) history: Vec<Change>,
+    /// What the agent wrote against the contract.
+    pub(super) breaches: Vec<String>,
 }
 
 impl Store {
     pub(super) fn new() -> Self {
-        Self { version: 1000, oldest: 0, nodes: BTreeMap::new(), log: vec![], history: vec![] }
+        Self {
+            version: 1000,
+            oldest: 0,
+            nodes: BTreeMap::new(),
+            log: vec![],
+            history: vec![],
+            breaches: vec![],
+        }
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -164,14 +173,16 @@ impl Store {
         let (old, new) = (annotations(old), annotations(new));
         let keys: BTreeSet<String> = keys(&old).chain(keys(&new)).collect();
         for key in keys.into_iter().filter(|key| old.get(key) != new.get(key)) {
-            self.history.push(Change {
+            let change = Change {
                 at: Instant::now(),
                 node: name.to_owned(),
                 value: new.get(&key).and_then(Value::as_str).map(str::to_owned),
                 key,
                 by: by.clone(),
                 resource_version: self.version,
-            });
+            };
+            self.breaches.extend(contract::breach(&self.history, &change));
+            self.history.push(change);
         }
     }
 }

@@ -32,7 +32,17 @@ impl Node {
         lines.map(|line| serde_json::from_str(line).context("odd journal entry")).collect()
     }
 
+    /// The same in the export format, field by field: names, and values as bytes.
+    pub fn journal_fields(&self, arguments: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
+        let bytes = self.journalctl_bytes(&[&["-o", "export"], arguments].concat())?;
+        export_fields(&bytes).context("an odd export of the journal")
+    }
+
     fn journalctl(&self, arguments: &[&str]) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.journalctl_bytes(arguments)?).into_owned())
+    }
+
+    fn journalctl_bytes(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let journal = self.layer().upper().join("var/log/journal");
         let output = Command::new("journalctl")
             .args(["--no-pager", "--quiet", "-D"])
@@ -41,7 +51,7 @@ impl Node {
             .output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success() || complaint.is_empty(), "journalctl: {complaint}");
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(output.stdout)
     }
 
     /// When PID 1 started, in clock ticks of this machine. A soft-reboot keeps it, a reboot does
@@ -80,7 +90,45 @@ impl Node {
     }
 }
 
+/// `NAME=value` lines; or a line with the name alone, a length of eight bytes, and that many.
+fn export_fields(mut bytes: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let mut fields = Vec::new();
+    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        let (line, rest) = (bytes.get(..end)?, bytes.get(end + 1..)?);
+        bytes = rest;
+        if line.is_empty() {
+            continue;
+        }
+        let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if let Some(at) = line.iter().position(|byte| *byte == b'=') {
+            fields.push((name(line.get(..at)?), line.get(at + 1..)?.to_vec()));
+            continue;
+        }
+        let (length, rest) = bytes.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        fields.push((name(line), rest.get(..length)?.to_vec()));
+        bytes = rest.get(length + 1..)?;
+    }
+    Some(fields)
+}
+
 fn tail(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines.get(lines.len().saturating_sub(STORY_LINES)..).unwrap_or_default().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_is_read_field_by_field() {
+        let binary = [b"B\n".as_slice(), &7_u64.to_le_bytes(), b"x\nC=3\n\n\n"].concat();
+        let bytes = [b"A=1=2\n".as_slice(), &binary, b"\nD=\n"].concat();
+        let fields = export_fields(&bytes).unwrap();
+        let expected = [("A", "1=2"), ("B", "x\nC=3\n\n"), ("D", "")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+        assert_eq!(fields, expected);
+        assert_eq!(export_fields(b"A\n\xff\xff\xff\xff\xff\xff\xff\xffx\n"), None);
+    }
 }

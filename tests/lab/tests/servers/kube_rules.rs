@@ -67,6 +67,21 @@ async fn a_patch_that_changes_nothing_keeps_the_resource_version() {
 }
 
 #[tokio::test]
+async fn a_status_against_the_contract_fails_whoever_drops_the_server() {
+    let cluster = Cluster::new();
+    let nodes = cluster.nodes_of("node-1").await;
+    assert!(cluster.api.check_statuses().is_ok());
+    let patch = annotations(json!({"acl.example.com/update-status": "{\"code\":\"Success\"}"}));
+    nodes.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+    assert!(cluster.api.check_statuses().is_err());
+    let clone = cluster.api.clone();
+    drop(cluster);
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(clone)));
+    let said = *dropped.unwrap_err().downcast::<String>().unwrap();
+    assert!(said.contains("breaks its schema"), "{said}");
+}
+
+#[tokio::test]
 async fn bad_patches_are_refused() {
     let cluster = Cluster::new();
     let nodes = cluster.nodes_of("node-1").await;

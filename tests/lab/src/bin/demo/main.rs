@@ -91,7 +91,10 @@ async fn tell(lab: &Lab, screen: &Screen, size: u64) -> Result<()> {
 
 /// The first argument, else `LAB_RELEASE`, else the newest.
 fn release() -> Result<Release> {
-    let named = std::env::args().nth(1).or_else(|| std::env::var("LAB_RELEASE").ok());
+    let named = std::env::args_os()
+        .nth(1)
+        .and_then(|it| it.into_string().ok())
+        .or_else(|| std::env::var("LAB_RELEASE").ok());
     let Some(name) = named.filter(|name| !name.is_empty()) else { return Ok(Release::Trixie) };
     let found = Release::ALL.into_iter().find(|release| release.name() == name);
     found.with_context(|| format!("no release {name}: bookworm or trixie"))

@@ -5,7 +5,6 @@
 #![allow(clippy::too_many_lines, reason = "a table is as long as its rows")]
 
 mod common;
-#[path = "staging/crash.rs"]
 mod crash;
 
 use std::fs;
