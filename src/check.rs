@@ -24,9 +24,7 @@ pub enum CheckError {
         "the name of this node is not known; set TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME, or wait for kubelet"
     )]
     Name(#[from] IdentityError),
-    #[error(
-        "the API server cannot be used; check the kubeconfig, the network and this node's permissions"
-    )]
+    #[error("the API server cannot be used; {}", advice(.0))]
     Kubernetes(#[from] KubeError),
     #[error("there is no Node {0} for this machine; check TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME")]
     NodeGone(String),
@@ -44,10 +42,38 @@ pub enum CheckError {
 /// [`CheckError`].
 pub async fn kubernetes(config: &Config, host: &Host) -> Result<String, CheckError> {
     let name = node_name(&config.kubernetes.node_name, &host.hostname())?;
-    let api = NodeApi::new(&config.kubernetes, &name, host.product_uuid()).await?;
+    let api = NodeApi::new(config, &name, host.product_uuid())?;
     match api.get().await? {
         Seen::Node(_) => Ok(format!("kubernetes: Node {name} can be read")),
         Seen::Unknown | Seen::Gone => Err(CheckError::NodeGone(name)),
+    }
+}
+
+/// What a person can do about it.
+fn advice(error: &KubeError) -> &'static str {
+    match error {
+        KubeError::Access { .. } | KubeError::Client { .. } => {
+            "check TRIDENT_ACL_AGENT_KUBERNETES_KUBECONFIG, the file and what it names"
+        }
+        KubeError::Refused { refusal, .. } => match refusal.code {
+            401 => "check the credential that the kubeconfig names: it may have expired",
+            403 => {
+                "check that the credential is that of this node's kubelet, and TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME: a kubelet may read no Node but its own"
+            }
+            300..500 if refusal.code != 429 => {
+                "check the address in the kubeconfig and TRIDENT_ACL_AGENT_KUBERNETES_API_SERVER"
+            }
+            _ => "check how it is, and try again later",
+        },
+        KubeError::Transport { .. } if error.is_tls() => {
+            "check certificate-authority and tls-server-name in the kubeconfig, the server's certificate and the clock"
+        }
+        KubeError::Transport { .. } | KubeError::TimedOut { .. } | KubeError::Broken { .. } => {
+            "check the address in the kubeconfig, the network, and HTTPS_PROXY and NO_PROXY"
+        }
+        KubeError::NoAnswer { .. } | KubeError::TooLarge { .. } | KubeError::Request { .. } => {
+            "check the address in the kubeconfig, and what stands between: something else answers"
+        }
     }
 }
 

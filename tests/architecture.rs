@@ -101,7 +101,8 @@ const DOORS: [(&str, &str); 13] = [
 ];
 
 /// What a room may take of another's door: no call goes through these.
-const HARMLESS: [(&str, &str); 2] = [
+const HARMLESS: [(&str, &str); 3] = [
+    ("kubernetes", "hyper_util::client::proxy::matcher::Matcher"),
     ("watch", "kube::runtime::watcher::DefaultBackoff"),
     ("watch", "kube::runtime::utils::Backoff"),
 ];

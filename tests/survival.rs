@@ -24,6 +24,7 @@ booted::on_each_release!(
     a_setting_taken_away_is_gone,
     a_full_state_directory_is_said_once,
     somebody_else_writes_the_status_too,
+    the_node_goes_and_comes_back_and_a_stop_waits_for_no_server,
 );
 
 const WATCHER: &str = "trident-acl-agent.service";
@@ -300,5 +301,57 @@ async fn an_event_under_way_is_not_told_twice(setup: booted::Setup) -> Result<()
     lab.node.systemctl(&["stop", "--no-block", report]).await?.text()?;
     sleep(Duration::from_secs(1)).await;
     ensure!(lab.node.show(report, "ActiveState").await? == "deactivating", "it broke off");
+    Ok(())
+}
+
+async fn the_node_goes_and_comes_back_and_a_stop_waits_for_no_server(
+    setup: booted::Setup,
+) -> Result<()> {
+    let lab = setup.setting("ORCHESTRATION_NODE_GONE_MAX_WAIT", "6s").boot().await?;
+    let (stage, gate) = held_stage(&lab).await?;
+    lab.kube.delete_node(NODE);
+    eventually("the watcher knows", || async {
+        Ok(lab.node.show(WATCHER, "StatusText").await?.contains("the Node does not exist"))
+    })
+    .await?;
+    lab.kube.add_node(NODE);
+    gate.release();
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "Success")?;
+
+    // The status of this one is on its way to a server that does not answer.
+    lab.kube.inject(Fault::Hang.on(Verb::Patch));
+    let stage = Request::stage(Uuid::new_v4());
+    lab.ask(&stage)?;
+    let on_its_way = |requests: &[trident_lab::tls::serve::RequestRecord]| {
+        requests.iter().any(|it| it.verb == Verb::Patch && it.status.is_none() && !it.ended)
+    };
+    lab.kube.wait_for_requests(SOON, on_its_way).await?;
+    let begun = Instant::now();
+    lab.node.systemctl(&["stop", WATCHER]).await?.text()?;
+    ensure!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    ensure!(lab.node.show(WATCHER, "Result").await? == "success", "{}", lab.story());
+    lab.kube.clear_faults();
+    lab.node.systemctl(&["start", WATCHER]).await?.text()?;
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "Success")?;
+
+    let published = || async {
+        let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+        Ok(!state.contains("\"published\": false") && !state.contains("\"published\":false"))
+    };
+    eventually("all of it is recorded as published", published).await?;
+    let remembered = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+    lab.kube.delete_node(NODE);
+    eventually("the watcher gives up", || async {
+        Ok(lab.node.show(WATCHER, "ActiveState").await? == "failed")
+    })
+    .await?;
+    ensure!(lab.node.show(WATCHER, "ExecMainStatus").await? == "69", "{}", lab.story());
+    let said = lab.story();
+    ensure!(said.contains("has not existed for 6s") && said.contains("kubelet"), "{said}");
+    ensure!(lab.node.show(WATCHER, "NRestarts").await? == "0", "it was started again");
+    let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+    ensure!(state == remembered, "{state}");
     Ok(())
 }

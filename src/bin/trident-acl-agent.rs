@@ -169,7 +169,10 @@ fn run(arguments: &Arguments) -> Exit {
             return Exit::TryAgain;
         }
     };
-    runtime.block_on(dispatch(arguments, loaded.config))
+    let exit = runtime.block_on(dispatch(arguments, loaded.config));
+    // A name that is still being looked up must not hold the end up.
+    runtime.shutdown_background();
+    exit
 }
 
 fn log_settings(effective: &[(String, String)]) {

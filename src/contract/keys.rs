@@ -29,7 +29,7 @@ impl Keys {
     }
 }
 
-/// As Kubernetes has it: RFC 1123, lower case.
+/// What Kubernetes calls a DNS subdomain: a prefix of annotations, or the name of a Node.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }

@@ -1,37 +1,40 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{BoxStream, StreamExt};
-use kube::api::{Api, Patch, PatchParams};
-use kube::config::KubeConfigOptions;
-use kube::runtime::watcher;
-use kube::{Client, Config as ClientConfig};
-use tokio::time::timeout;
+use http::Request;
+use kube::Client;
+use kube::api::{GetParams, ListParams, Patch, PatchParams, WatchParams};
+use kube::core::request;
+use serde::de::DeserializeOwned;
 
-use super::node::{Expected, Identified, Machine, Metadata, Observed};
-use super::{KubeError, Seen, kubeconfig};
-use crate::config::Kubernetes;
-use crate::contract::AGENT_VERSION;
+use super::access::Access;
+use super::machine::Machine;
+use super::node::{List, Node, Object};
+use super::wire::{self, Lines};
+use super::{KubeError, Seen, Watch};
+use crate::config::{Config, Kubernetes};
+use crate::contract::{AGENT_VERSION, Keys};
 
-/// Of one get or patch, all in all.
-const DEADLINE: Duration = Duration::from_secs(15);
+const NODES: &str = "/api/v1/nodes";
 const CONNECT: Duration = Duration::from_secs(10);
-/// Below the 240 s after which a large cloud's load balancer drops an idle connection without a word.
-const WATCH_SECONDS: u32 = 220;
-/// A watch that is silent for longer was dropped: the server ends it by itself before.
-const SILENCE: Duration = Duration::from_secs(235);
 const FIELD_MANAGER: &str = "trident-acl-agent";
 
-/// A client with the credentials that the kubeconfig named when it was made.
+/// A client with the credentials that the kubeconfig named when it was made. Clones share it.
 #[derive(Clone)]
-pub struct NodeApi {
+pub struct NodeApi(Arc<Inner>);
+
+struct Inner {
     client: Client,
     name: String,
-    expected: Expected,
+    keys: Keys,
+    machine: Machine,
+    settings: Kubernetes,
+    fingerprint: u64,
 }
 
 impl std::fmt::Debug for NodeApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeApi").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("NodeApi").field("name", &self.0.name).finish_non_exhaustive()
     }
 }
 
@@ -40,20 +43,33 @@ impl NodeApi {
     /// `machine`: this machine's UUID, if there is one to compare with.
     ///
     /// # Errors
-    /// [`KubeError::Kubeconfig`], [`KubeError::Server`], [`KubeError::Client`].
-    pub async fn new(
-        settings: &Kubernetes,
-        name: &str,
-        machine: Option<String>,
-    ) -> Result<Self, KubeError> {
-        let client = Client::try_from(client_config(settings).await?)
-            .map_err(|source| KubeError::Client { source })?;
-        let expected = Expected(settings.validate_node_uuid.then_some(Machine(machine)));
-        Ok(Self { client, name: name.to_owned(), expected })
+    /// [`KubeError::Access`], [`KubeError::Client`].
+    pub fn new(config: &Config, name: &str, machine: Option<String>) -> Result<Self, KubeError> {
+        let settings = &config.kubernetes;
+        let access = read(settings)?;
+        access.warn();
+        let machine = match settings.validate_node_uuid {
+            true => Machine::checked(machine),
+            false => Machine::default(),
+        };
+        Ok(Self(Arc::new(Inner {
+            fingerprint: access.fingerprint,
+            client: client(access)?,
+            name: name.to_owned(),
+            keys: config.keys.clone(),
+            machine,
+            settings: settings.clone(),
+        })))
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
+    }
+
+    /// Whether the kubeconfig, or a file that it names, is another by now. One that cannot be read now is
+    /// being replaced.
+    pub fn is_outdated(&self) -> bool {
+        read(&self.0.settings).is_ok_and(|now| now.fingerprint != self.0.fingerprint)
     }
 
     /// One read of the Node.
@@ -61,109 +77,113 @@ impl NodeApi {
     /// # Errors
     /// [`KubeError`]; a 404 is [`Seen::Gone`].
     pub async fn get(&self) -> Result<Seen, KubeError> {
-        match self.expected.0 {
-            None => self.get_as::<Metadata>().await,
-            Some(_) => self.get_as::<Identified>().await,
-        }
+        let (api, parameters) = (request::Request::new(NODES), GetParams::default());
+        let request = match self.0.machine.is_checked() {
+            true => api.get(self.name(), &parameters),
+            false => api.get_metadata(self.name(), &parameters),
+        };
+        self.node("reading the Node", request).await
     }
 
-    async fn get_as<K: Observed>(&self) -> Result<Seen, KubeError> {
-        let what = "reading the Node";
-        let api: Api<K> = Api::all(self.client.clone());
-        let node = timeout(DEADLINE, api.get_opt(&self.name))
-            .await
-            .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?
-            .map_err(|error| KubeError::of(what, error))?;
-        Ok(node.map_or(Seen::Gone, |node| self.expected.see(&node)))
+    /// What the Node is, from now on.
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.clone())
     }
 
-    /// What the Node is, from now on. After an error the stream goes on when it is polled again: wait first.
-    pub fn watch(&self) -> BoxStream<'static, Result<Seen, KubeError>> {
-        match self.expected.0 {
-            None => self.watch_as::<Metadata>(),
-            Some(_) => self.watch_as::<Identified>(),
-        }
-    }
-
-    fn watch_as<K: Observed>(&self) -> BoxStream<'static, Result<Seen, KubeError>> {
-        let api: Api<K> = Api::all(self.client.clone());
-        let config = watcher::Config::default()
-            .fields(&format!("metadata.name={}", self.name))
-            .timeout(WATCH_SECONDS);
-        let expected = self.expected.clone();
-        let mut listed = false;
-        watcher::watcher(api, config)
-            .filter_map(move |event| {
-                let seen = match event {
-                    Ok(event) => seen(&event, &expected, &mut listed).map(Ok),
-                    Err(error) => Some(Err(KubeError::of_watch("watching the Node", error))),
-                };
-                std::future::ready(seen)
-            })
-            .boxed()
-    }
-
-    /// Writes one annotation and nothing else.
+    /// Writes one annotation and nothing else, on this very Node.
     ///
     /// # Errors
-    /// [`KubeError`]; a 404 is [`Seen::Gone`].
-    pub async fn annotate(&self, key: &str, value: &str) -> Result<Seen, KubeError> {
-        let what = "writing the status";
-        let api: Api<Metadata> = Api::all(self.client.clone());
+    /// [`KubeError`]; a 404 is [`Seen::Gone`]; [`KubeError::is_other_node`] if it is another by now.
+    pub async fn annotate(&self, node: &Node, key: &str, value: &str) -> Result<Seen, KubeError> {
         let patch = Patch::Merge(serde_json::json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": { "annotations": { key: value } },
+            "metadata": { "uid": node.uid, "annotations": { key: value } },
         }));
         let parameters =
             PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-        let patched = timeout(DEADLINE, api.patch(&self.name, &parameters, &patch))
-            .await
-            .map_err(|_elapsed| KubeError::TimedOut { what, after: DEADLINE })?;
-        match patched {
-            Ok(node) => Ok(Expected(None).see(&node)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Seen::Gone),
-            Err(error) => Err(KubeError::of(what, error)),
+        let api = request::Request::new(NODES);
+        let request = match self.0.machine.is_checked() {
+            true => api.patch(self.name(), &parameters, &patch),
+            false => api.patch_metadata(self.name(), &parameters, &patch),
+        };
+        self.node("writing the status", request).await
+    }
+
+    async fn node(&self, what: &'static str, request: Built) -> Result<Seen, KubeError> {
+        match self.fetch::<Object>(what, request).await {
+            Ok(node) => Ok(self.see(node)),
+            Err(error) if error.is_no_node() => Ok(Seen::Gone),
+            Err(error) => Err(error),
         }
+    }
+
+    pub(super) fn see(&self, node: Object) -> Seen {
+        self.0.machine.see(node, &self.0.keys)
+    }
+
+    /// The collection narrowed to the Node.
+    pub(super) async fn list(&self, what: &'static str) -> Result<List, KubeError> {
+        let (api, parameters) =
+            (request::Request::new(NODES), ListParams::default().fields(&self.only()));
+        let request = match self.0.machine.is_checked() {
+            true => api.list(&parameters),
+            false => api.list_metadata(&parameters),
+        };
+        self.fetch(what, request).await
+    }
+
+    /// The events after this version, for so long.
+    pub(super) async fn events(
+        &self,
+        what: &'static str,
+        version: &str,
+        seconds: u32,
+    ) -> Result<Lines, KubeError> {
+        let parameters = WatchParams::default().fields(&self.only()).timeout(seconds);
+        let api = request::Request::new(NODES);
+        let request = match self.0.machine.is_checked() {
+            true => api.watch(&parameters, version),
+            false => api.watch_metadata(&parameters, version),
+        };
+        let request = request.map_err(|source| KubeError::Request { what, source })?;
+        wire::stream(&self.0.client, what, request).await
+    }
+
+    /// A kubelet's credential may list and watch with this selector alone.
+    fn only(&self) -> String {
+        format!("metadata.name={}", self.name())
+    }
+
+    async fn fetch<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        request: Built,
+    ) -> Result<T, KubeError> {
+        let request = request.map_err(|source| KubeError::Request { what, source })?;
+        let body = wire::fetch(&self.0.client, what, request).await?;
+        serde_json::from_slice(&body).map_err(|source| KubeError::NoAnswer { what, source })
     }
 }
 
-/// `None`: nothing new. `listed` remembers whether a listing held the Node.
-fn seen<K: Observed>(
-    event: &watcher::Event<K>,
-    expected: &Expected,
-    listed: &mut bool,
-) -> Option<Seen> {
-    match event {
-        watcher::Event::Init => {
-            *listed = false;
-            None
-        }
-        watcher::Event::InitApply(node) | watcher::Event::Apply(node) => {
-            *listed = true;
-            Some(expected.see(node))
-        }
-        watcher::Event::InitDone if *listed => None,
-        watcher::Event::InitDone | watcher::Event::Delete(_) => Some(Seen::Gone),
-    }
+type Built = Result<Request<Vec<u8>>, request::Error>;
+
+fn read(settings: &Kubernetes) -> Result<Access, KubeError> {
+    Access::read(settings).map_err(|source| KubeError::Access {
+        path: settings.kubeconfig.display().to_string(),
+        source,
+    })
 }
 
-async fn client_config(settings: &Kubernetes) -> Result<ClientConfig, KubeError> {
-    let path = settings.kubeconfig.display().to_string();
-    let failed = |source| KubeError::Kubeconfig { path: path.clone(), source };
-    let kubeconfig = kubeconfig::read(&settings.kubeconfig).map_err(failed)?;
-    let options = KubeConfigOptions::default();
-    let mut config =
-        ClientConfig::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)?;
-    if let Some(server) = &settings.api_server {
-        config.cluster_url =
-            server.as_str().parse().map_err(|source| KubeError::Server { source })?;
-    }
+fn client(access: Access) -> Result<Client, KubeError> {
+    let mut config = access.config;
     config.connect_timeout = Some(CONNECT);
-    config.read_timeout = Some(SILENCE);
+    // Each request has a deadline of its own, and a watch one for its whole time.
+    config.read_timeout = None;
+    config.write_timeout = None;
     // Waiting is the caller's business: it knows what else there is to do.
     config.default_retry = false;
     let agent = format!("trident-acl-agent/{AGENT_VERSION}").parse();
     config.headers.extend(agent.ok().map(|agent| (http::header::USER_AGENT, agent)));
-    Ok(config)
+    Client::try_from(config).map_err(|source| KubeError::Client { source })
 }

@@ -1,18 +1,22 @@
 //! Reads a kubeconfig as kube does, but by way of plain values: the YAML reader is compiled anew for each type
 //! that it fills, and a kubeconfig has many. And an error never quotes the file, which may hold a token.
 
-use std::path::{MAIN_SEPARATOR, Path};
+use std::hash::{Hash, Hasher};
+use std::path::Path;
 
 use kube::config::{AuthInfo, Kubeconfig, KubeconfigError};
 use serde::de::Error as _;
 use serde_json::Value;
 use serde_saphyr::Error as YamlError;
 
+/// `hasher` is fed the file's text.
+///
 /// # Errors
 /// The file cannot be read, or is no kubeconfig.
-pub(super) fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+pub(super) fn read(path: &Path, hasher: &mut impl Hasher) -> Result<Kubeconfig, KubeconfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| KubeconfigError::ReadConfig(source, path.into()))?;
+    text.hash(hasher);
     let mut config = parse(&text)?;
     if let Some(directory) = path.parent() {
         make_absolute(&mut config, directory);
@@ -50,15 +54,6 @@ fn resolve_user(user: &mut AuthInfo, directory: &Path) {
     resolve(&mut user.client_certificate, directory);
     resolve(&mut user.client_key, directory);
     resolve(&mut user.token_file, directory);
-    // A bare name is looked up in PATH.
-    let command = user.exec.as_mut().map(|exec| &mut exec.command);
-    if let Some(command) = command.filter(|command| names_a_file(command)) {
-        resolve(command, directory);
-    }
-}
-
-fn names_a_file(command: &Option<String>) -> bool {
-    command.as_ref().is_some_and(|command| command.contains(MAIN_SEPARATOR))
 }
 
 fn resolve(file: &mut Option<String>, directory: &Path) {
@@ -70,6 +65,7 @@ fn resolve(file: &mut Option<String>, directory: &Path) {
 #[cfg(test)]
 mod tests {
     use std::error::Error;
+    use std::hash::DefaultHasher;
 
     use super::*;
 
@@ -85,7 +81,7 @@ users:
     client-certificate: /var/lib/kubelet/pki/current.pem
     client-key: pki/key.pem
     tokenFile: token
-    exec: { apiVersion: client.authentication.k8s.io/v1, command: bin/login }
+    exec: { apiVersion: client.authentication.k8s.io/v1, command: login }
 contexts:
 - name: only
   context: { cluster: here, user: kubelet }
@@ -102,7 +98,8 @@ current-context: only
         for text in [TEXT.to_owned(), format!("{TEXT}{second}"), String::new()] {
             #[expect(clippy::disallowed_methods, reason = "a test's own file")]
             std::fs::write(&path, text)?;
-            let (ours, kubes) = (read(&path)?, Kubeconfig::read_from(&path)?);
+            let (ours, kubes) =
+                (read(&path, &mut DefaultHasher::new())?, Kubeconfig::read_from(&path)?);
             assert_eq!(serde_json::to_value(&ours)?, serde_json::to_value(&kubes)?);
         }
         Ok(())

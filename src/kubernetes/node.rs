@@ -1,19 +1,18 @@
-use std::borrow::Cow;
+//! The Node, as far as it is looked at.
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::ClusterResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::core::PartialObjectMeta;
 use serde::Deserialize;
-use tracing::warn;
+use serde_json::Value;
+
+use crate::contract::Keys;
 
 /// What is kept of a Node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
     pub uid: String,
     pub resource_version: String,
-    /// All of them: only ours are looked at.
+    /// Ours alone: others may be many, large and busy.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -28,111 +27,76 @@ pub enum Seen {
     Gone,
 }
 
-/// What is asked of the API server: metadata, or a Node with its machine's identity.
-pub(super) trait Observed:
-    Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static
-{
-    fn system_uuid(&self) -> Option<&str>;
-}
-
-/// The metadata of a Node.
-pub(super) type Metadata = PartialObjectMeta<k8s_openapi::api::core::v1::Node>;
-
-impl Observed for Metadata {
-    fn system_uuid(&self) -> Option<&str> {
-        None
-    }
-}
-
-/// A Node, of which only the identity is parsed.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Identified {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    status: IdentifiedStatus,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct IdentifiedStatus {
-    #[serde(default)]
-    node_info: NodeInfo,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-struct NodeInfo {
-    #[serde(default, rename = "systemUUID")]
-    system_uuid: String,
-}
-
-impl Observed for Identified {
-    fn system_uuid(&self) -> Option<&str> {
-        Some(self.status.node_info.system_uuid.trim()).filter(|uuid| !uuid.is_empty())
-    }
-}
-
-impl Resource for Identified {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// The identity that a Node must have; `None`: not checked.
-#[derive(Debug, Clone)]
-pub(super) struct Expected(pub(super) Option<Machine>);
-
-/// This machine's own UUID, where it can be read.
-#[derive(Debug, Clone)]
-pub(super) struct Machine(pub(super) Option<String>);
-
-impl Expected {
-    /// `Gone` where the Node describes another machine.
-    pub(super) fn see(&self, node: &impl Observed) -> Seen {
-        let Some(Machine(machine)) = &self.0 else {
-            return Seen::Node(kept(node.meta()));
-        };
-        match (machine, node.system_uuid()) {
-            (Some(ours), Some(theirs)) if !ours.eq_ignore_ascii_case(theirs) => {
-                warn!(node_uuid = theirs, machine_uuid = %ours, "the Node of this name is another machine");
-                Seen::Gone
-            }
-            (Some(_), Some(_)) => Seen::Node(kept(node.meta())),
-            (ours, theirs) => {
-                let (machine_known, node_known) = (ours.is_some(), theirs.is_some());
-                warn!(machine_known, node_known, "cannot check the Node's identity, ignoring");
-                Seen::Node(kept(node.meta()))
-            }
+impl Seen {
+    /// Whether a reader of our annotations would find nothing new: kubelet's heartbeats and other people's
+    /// annotations change a Node all the time.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Node(a), Self::Node(b)) => a.uid == b.uid && a.annotations == b.annotations,
+            (a, b) => a == b,
         }
     }
 }
 
-fn kept(meta: &ObjectMeta) -> Node {
-    Node {
-        uid: meta.uid.clone().unwrap_or_default(),
-        resource_version: meta.resource_version.clone().unwrap_or_default(),
-        annotations: meta.annotations.clone().unwrap_or_default(),
+/// A Node on the wire, whole or its metadata.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Object {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    uid: String,
+    pub(super) resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    node_info: Option<NodeInfo>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "systemUUID")]
+    system_uuid: Option<String>,
+}
+
+impl Object {
+    pub(super) fn system_uuid(&self) -> Option<&str> {
+        let info = self.status.as_ref()?.node_info.as_ref()?;
+        info.system_uuid.as_deref().map(str::trim).filter(|uuid| !uuid.is_empty())
     }
+
+    pub(super) fn keep(self, keys: &Keys) -> Node {
+        let Metadata { uid, resource_version, annotations, .. } = self.metadata;
+        let mut annotations = annotations.unwrap_or_default();
+        annotations
+            .retain(|key, _| [&keys.request, &keys.status, &keys.commit_status].contains(&key));
+        Node { uid, resource_version, annotations }
+    }
+}
+
+/// A collection with a place to watch on from.
+#[derive(Debug, Deserialize)]
+pub(super) struct List {
+    pub(super) metadata: Metadata,
+    pub(super) items: Option<Vec<Object>>,
+}
+
+/// One line of a watch.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
+pub(super) enum Event {
+    Added(Object),
+    Modified(Object),
+    Deleted(Object),
+    Bookmark(Object),
+    Error(Value),
 }

@@ -28,8 +28,9 @@ pub enum WatchError {
     NodeGone,
     #[error(
         "the Node has not existed for {}, which is as long as \
-         TRIDENT_ACL_AGENT_ORCHESTRATION_NODE_GONE_MAX_WAIT allows",
-        humantime::format_duration(*waited)
+         TRIDENT_ACL_AGENT_ORCHESTRATION_NODE_GONE_MAX_WAIT allows: have kubelet register it again, then \
+         start trident-acl-agent.service; the state is kept",
+        humantime::format_duration(*limit)
     )]
-    NodeGoneTooLong { waited: Duration },
+    NodeGoneTooLong { limit: Duration },
 }

@@ -26,11 +26,12 @@ impl Gate {
         self.opens.filter(|opens| Instant::now() < *opens)
     }
 
-    /// Closes it for a while, for longer each time; at least for `at_least`.
+    /// Closes it for `at_least` and a while, for longer each time: a server that names a time names the same
+    /// one to a whole fleet.
     pub(super) fn close(&mut self, at_least: Option<Duration>) {
         let delay = jittered(interval(self.failures));
         self.failures = self.failures.saturating_add(1);
-        self.opens = Some(Instant::now() + at_least.unwrap_or_default().max(delay));
+        self.opens = Some(Instant::now() + at_least.unwrap_or_default() + delay);
     }
 
     /// Opens it; says how many failures there were before.
@@ -72,7 +73,7 @@ mod tests {
         gate.close(Some(Duration::from_secs(90)));
         tokio::time::advance(Duration::from_secs(89)).await;
         assert!(!gate.is_open());
-        tokio::time::advance(Duration::from_secs(2)).await;
+        tokio::time::advance(Duration::from_secs(6)).await;
         assert!(gate.is_open());
         assert_eq!(gate.reset(), 1);
     }

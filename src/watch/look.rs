@@ -28,6 +28,14 @@ pub(super) struct Look {
     has_stood: bool,
 }
 
+/// What systemd says.
+struct Units {
+    unit: Unit,
+    commit_unit: Unit,
+    report_unit: Unit,
+    shutting_down: bool,
+}
+
 impl Look {
     pub(super) fn plan(&self) -> Plan {
         decide(&View {
@@ -58,24 +66,26 @@ impl Look {
 impl Watcher {
     /// Units first, the state after them: a unit that has ended has recorded its outcome before.
     pub(super) async fn look(&mut self) -> Result<Look, WatchError> {
+        let mut known = self.store.read()?;
+        loop {
+            let units = self.units(&known).await?;
+            let state = self.store.read()?;
+            // Another process may have begun or ended what the units were looked up for.
+            if concerns(&known) == concerns(&state) {
+                return Ok(self.look_with(units, state));
+            }
+            known = state;
+        }
+    }
+
+    fn look_with(&self, units: Units, state: State) -> Look {
         let annotations = annotations(&self.node, &self.config);
-        let known = self.store.read()?;
-        let systemd = self.systemd().await?;
-        let unit = match &known.operation {
-            Some(operation) => seen(systemd.unit(&names::unit(&operation.request)).await?),
-            None => Unit::Absent,
-        };
-        let commit_unit = match known.pending_commit {
-            Some(_) => seen(systemd.unit(names::COMMIT).await?),
-            None => Unit::Absent,
-        };
-        let report_unit = seen(systemd.unit(names::REPORT).await?);
-        let shutting_down = systemd.is_shutting_down().await?;
+        let Units { unit, commit_unit, report_unit, shutting_down } = units;
         let working = unit == Unit::Running || commit_unit == Unit::Running;
-        let heartbeat_due = working && alive::is_fresh() && self.is_beat_due(&annotations);
-        Ok(Look {
+        Look {
+            heartbeat_due: working && alive::is_fresh() && self.is_beat_due(&annotations),
             annotations,
-            state: self.store.read()?,
+            state,
             unit,
             commit_unit,
             report_unit,
@@ -85,8 +95,25 @@ impl Watcher {
                 publish_wait: self.config.publish_max_wait,
                 commit_overdue: COMMIT_OVERDUE,
             },
-            heartbeat_due,
             has_stood: self.will_have_stood().is_none(),
+        }
+    }
+
+    async fn units(&mut self, known: &State) -> Result<Units, WatchError> {
+        let systemd = self.systemd().await?;
+        let unit = match &known.operation {
+            Some(operation) => seen(systemd.unit(&names::unit(&operation.request)).await?),
+            None => Unit::Absent,
+        };
+        let commit_unit = match known.pending_commit {
+            Some(_) => seen(systemd.unit(names::COMMIT).await?),
+            None => Unit::Absent,
+        };
+        Ok(Units {
+            unit,
+            commit_unit,
+            report_unit: seen(systemd.unit(names::REPORT).await?),
+            shutting_down: systemd.is_shutting_down().await?,
         })
     }
 
@@ -106,6 +133,12 @@ impl Watcher {
         };
         since >= self.config.heartbeat_interval
     }
+}
+
+/// What of a state says which units are looked up.
+fn concerns(state: &State) -> (Option<&Request>, bool) {
+    let operation = state.operation.as_ref().map(|operation| &operation.request);
+    (operation, state.pending_commit.is_some())
 }
 
 /// How long ago the Node was last told `InProgress`; a clock that jumped back counts as long ago.

@@ -13,6 +13,8 @@ mod names;
 mod once;
 mod run;
 mod say;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;

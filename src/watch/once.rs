@@ -22,9 +22,9 @@ pub async fn reconcile(setup: Setup) -> Result<(), WatchError> {
 }
 
 async fn read_node(watcher: &mut Watcher) -> Result<(), WatchError> {
-    let settings = &watcher.config.kubernetes;
-    let name = node_name(&settings.node_name, &watcher.host.hostname())?;
-    let api = NodeApi::new(settings, &name, watcher.host.product_uuid()).await?;
+    let config = &watcher.config;
+    let name = node_name(&config.kubernetes.node_name, &watcher.host.hostname())?;
+    let api = NodeApi::new(config, &name, watcher.host.product_uuid())?;
     watcher.node = api.get().await?;
     watcher.api = Some(api);
     match watcher.node {

@@ -15,7 +15,7 @@ use super::look::Look;
 use super::{Setup, WatchError, Watcher, names};
 use crate::config::{EXPORT_PATH, exported};
 use crate::contract::chain;
-use crate::kubernetes::{Node, Seen};
+use crate::kubernetes::{Node, Retry, Seen};
 use crate::state::replace;
 use crate::systemd::{follow_jobs, watchdog_interval};
 
@@ -41,9 +41,7 @@ pub async fn run(setup: Setup) -> Result<(), WatchError> {
         async move { follow_jobs(names::PREFIX, &jobs).await }
     });
     watcher.notifier.ready();
-    let ended = Loop { watcher, news, jobs, reconnect, gone_since: None, reread: next_reread() }
-        .run()
-        .await;
+    let ended = Loop::new(watcher, news, jobs, reconnect).run().await;
     feeding.abort();
     listening.abort();
     ended
@@ -58,33 +56,53 @@ pub(super) fn export_environment() -> Result<(), WatchError> {
         .map_err(|source| WatchError::Export { path: EXPORT_PATH, source })
 }
 
-struct Loop {
-    watcher: Watcher,
-    news: watch::Receiver<News>,
+pub(super) struct Loop {
+    pub(super) watcher: Watcher,
+    pub(super) news: watch::Receiver<News>,
     jobs: Arc<Notify>,
     reconnect: Arc<Notify>,
-    gone_since: Option<Instant>,
+    gone: Gone,
     reread: Instant,
 }
 
 impl Loop {
+    pub(super) fn new(
+        watcher: Watcher,
+        news: watch::Receiver<News>,
+        jobs: Arc<Notify>,
+        reconnect: Arc<Notify>,
+    ) -> Self {
+        let gone = Gone::for_at_most(watcher.config.node_gone_max_wait);
+        Self { watcher, news, jobs, reconnect, gone, reread: next_reread() }
+    }
+
     async fn run(mut self) -> Result<(), WatchError> {
         let mut stop =
             signal(SignalKind::terminate()).map_err(|source| WatchError::Signal { source })?;
+        // A pass may be left at any of its waits: those are for a neighbour's answer, each step before is
+        // recorded, and whoever comes next looks anew. What is written to the disk is not waited for here.
+        tokio::select! {
+            _ = stop.recv() => {}
+            ended = self.go_on() => return ended,
+        }
+        info!("told to stop");
+        self.watcher.notifier.stopping();
+        Ok(())
+    }
+
+    /// Until it cannot be waited out.
+    async fn go_on(&mut self) -> Result<(), WatchError> {
         loop {
             self.watcher.notifier.watchdog();
             self.take_news();
-            self.check_gone()?;
+            let News { trouble, is_current, .. } = self.news.borrow().clone();
+            self.gone.check(&self.watcher.node, is_current)?;
             let look = self.watcher.pass().await;
-            let trouble = self.news.borrow().trouble.clone();
             self.watcher.announce(look.as_ref(), trouble.as_deref());
-            if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
-                self.reconnect.notify_one();
-            }
+            self.reconnect();
             let wake = self.wake(look.as_ref());
             // Nothing is lost by dropping an arm: each brings only the reason to look again.
             tokio::select! {
-                _ = stop.recv() => break,
                 () = self.jobs.notified() => {}
                 changed = self.news.changed() => if changed.is_err() { pending::<()>().await },
                 () = sleep_until(wake) => {}
@@ -93,30 +111,22 @@ impl Loop {
                 self.read_anew().await;
             }
         }
-        info!("told to stop");
-        self.watcher.notifier.stopping();
-        Ok(())
     }
 
-    fn take_news(&mut self) {
+    /// Credentials that were refused are read anew.
+    pub(super) fn reconnect(&self) {
+        if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
+            self.reconnect.notify_one();
+        }
+    }
+
+    pub(super) fn take_news(&mut self) {
         let news = self.news.borrow_and_update();
         if news.api.is_some() {
             self.watcher.api.clone_from(&news.api);
         }
         if !is_older(&news.seen, &self.watcher.node) {
             self.watcher.node.clone_from(&news.seen);
-        }
-    }
-
-    fn check_gone(&mut self) -> Result<(), WatchError> {
-        if self.watcher.node != Seen::Gone {
-            self.gone_since = None;
-            return Ok(());
-        }
-        let waited = self.gone_since.get_or_insert_with(Instant::now).elapsed();
-        match self.watcher.config.node_gone_max_wait {
-            Some(limit) if waited >= limit => Err(WatchError::NodeGoneTooLong { waited: limit }),
-            _ => Ok(()),
         }
     }
 
@@ -127,6 +137,11 @@ impl Loop {
         match api.get().await {
             Ok(seen) if !is_older(&seen, &self.watcher.node) => self.watcher.node = seen,
             Ok(_) => {}
+            // The watch may hang on to the same server without knowing.
+            Err(error) if error.retry() == Retry::Reconnect => {
+                debug!("the slow re-read failed, connecting anew: {}", chain(&error));
+                self.reconnect.notify_one();
+            }
             Err(error) => {
                 debug!("the slow re-read failed, ignoring: the watch goes on: {}", chain(&error))
             }
@@ -144,7 +159,7 @@ impl Loop {
             watcher.last_beat.map_or(now + interval, |beat| beat + interval).max(now + SHORTEST)
         });
         let armed = look.and_then(|look| look.state.pending_commit.as_ref()).map(|_| now + POLL);
-        let gone = self.gone_since.map(|_| now + POLL);
+        let gone = self.gone.since.map(|_| now + POLL);
         let watchdog = watchdog_interval().map(|interval| now + interval);
         gates
             .chain(said)
@@ -160,6 +175,34 @@ impl Loop {
 const SHORTEST: Duration = Duration::from_secs(5);
 /// How often a wait is looked at that no signal ends.
 const POLL: Duration = Duration::from_secs(2);
+
+/// For how long the Node has been gone. A return begins it anew.
+#[derive(Debug, Default)]
+struct Gone {
+    since: Option<Instant>,
+    limit: Option<Duration>,
+}
+
+impl Gone {
+    fn for_at_most(limit: Option<Duration>) -> Self {
+        Self { since: None, limit }
+    }
+
+    /// While the API server does not answer, nobody knows whether the Node is back.
+    fn check(&mut self, node: &Seen, is_current: bool) -> Result<(), WatchError> {
+        if *node != Seen::Gone {
+            self.since = None;
+            return Ok(());
+        }
+        let waited = self.since.get_or_insert_with(Instant::now).elapsed();
+        match self.limit {
+            Some(limit) if waited >= limit && is_current => {
+                Err(WatchError::NodeGoneTooLong { limit })
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 fn next_reread() -> Instant {
     Instant::now() + REREAD / 2 + jittered(REREAD / 2)
@@ -226,3 +269,6 @@ impl Watcher {
         Ok((look, news))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,22 +9,24 @@ use super::{WatchError, Watcher};
 use crate::contract::chain;
 use crate::contract::{Code, Status, status_span};
 use crate::decide::{Key, Mark, Publish, published};
-use crate::kubernetes::{KubeError, NodeApi, Retry, Seen};
+use crate::kubernetes::{KubeError, Node, NodeApi, Retry, Seen};
 
 /// The same status is not written again sooner.
 const REPEAT: Duration = Duration::from_secs(10);
+/// What the server understood and refused is not written again sooner.
+const REFUSED: Duration = Duration::from_secs(15);
 
 impl Watcher {
     /// Whether something was written.
     pub(super) async fn say(&mut self, publish: Publish) -> Result<bool, WatchError> {
-        let Some(api) = self.api.clone() else {
+        let (Some(api), Seen::Node(node)) = (self.api.clone(), self.node.clone()) else {
             return Ok(false);
         };
         if self.may_repeat().is_some() && self.was_said_last(&publish) {
             return Ok(false);
         }
         let span = status_span(&publish.status);
-        self.say_through(&api, publish).instrument(span).await
+        self.say_through(&api, &node, publish).instrument(span).await
     }
 
     /// When the last status may be written once more; `None`: now. Where somebody else writes our annotation
@@ -52,12 +54,17 @@ impl Watcher {
         })
     }
 
-    async fn say_through(&mut self, api: &NodeApi, publish: Publish) -> Result<bool, WatchError> {
+    async fn say_through(
+        &mut self,
+        api: &NodeApi,
+        node: &Node,
+        publish: Publish,
+    ) -> Result<bool, WatchError> {
         let key = match publish.key {
             Key::Status => self.config.keys.status.clone(),
             Key::CommitStatus => self.config.keys.commit_status.clone(),
         };
-        match write(api, &key, &publish.status).await {
+        match self.write(api, node, &key, &publish.status).await {
             Ok(Seen::Node(node)) => {
                 self.node = Seen::Node(node);
                 self.last_said = Some((Instant::now(), publish.clone()));
@@ -66,6 +73,8 @@ impl Watcher {
             }
             Ok(gone) => {
                 self.node = gone;
+                // The watch may not know of it yet.
+                self.said.close(None);
                 Ok(false)
             }
             Err(error) => {
@@ -101,20 +110,31 @@ impl Watcher {
                 self.api = None;
                 None
             }
-            Retry::Refused => Some(super::gate::jittered(Duration::from_secs(15))),
+            Retry::Refused => Some(REFUSED),
         };
         self.said.close(retry_after);
     }
-}
 
-/// All annotations of a Node together are limited: where the server refuses for that, the shortest status
-/// that is still valid has a better chance.
-async fn write(api: &NodeApi, key: &str, status: &Status) -> Result<Seen, KubeError> {
-    match api.annotate(key, &status.to_json()).await {
-        Err(error) if error.is_too_large() && !status.message.as_str().is_empty() => {
-            warn!("the status was refused, writing it without its message: {}", chain(&error));
-            api.annotate(key, &status.clone().with_message("").to_json()).await
+    /// All annotations of a Node together are limited: where the server refuses for that, the shortest
+    /// status that is still valid has a better chance.
+    async fn write(
+        &self,
+        api: &NodeApi,
+        node: &Node,
+        key: &str,
+        status: &Status,
+    ) -> Result<Seen, KubeError> {
+        match api.annotate(node, key, &status.to_json()).await {
+            Err(error) if error.is_too_large() && !status.message.as_str().is_empty() => {
+                if self.said.failures() == 0 {
+                    warn!(
+                        "the status was refused, writing it without its message: {}",
+                        chain(&error)
+                    );
+                }
+                api.annotate(node, key, &status.clone().with_message("").to_json()).await
+            }
+            written => written,
         }
-        written => written,
     }
 }

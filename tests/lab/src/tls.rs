@@ -44,6 +44,13 @@ impl Credential {
         format!("{}{}", self.cert_pem, self.key_pem)
     }
 
+    /// The certificate's serial number, in hexadecimal.
+    pub fn serial(&self) -> String {
+        let chain = self.chain();
+        let (_, cert) = x509_parser::parse_x509_certificate(&chain[0]).expect("our own parses");
+        cert.raw_serial_as_string()
+    }
+
     pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(self.cert_pem.as_bytes())
             .map(|cert| cert.expect("our own PEM parses"))
@@ -64,8 +71,13 @@ impl Default for Pki {
 impl Pki {
     /// A fresh CA.
     pub fn new() -> Self {
+        Self::named("trident-lab-ca")
+    }
+
+    /// A fresh CA of this name.
+    pub fn named(common_name: &str) -> Self {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "trident-lab-ca");
+        params.distinguished_name.push(DnType::CommonName, common_name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key can be generated");

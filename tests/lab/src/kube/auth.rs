@@ -1,6 +1,6 @@
 //! Who a client is, and what the node authorizer and NodeRestriction let it do.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use hyper::http::request::Parts;
@@ -49,17 +49,26 @@ impl User {
 #[derive(Debug)]
 pub(super) struct Gate {
     verifier: Arc<dyn ClientCertVerifier>,
+    strict: Arc<dyn ClientCertVerifier>,
     tokens: Mutex<HashMap<String, User>>,
+    /// Serial numbers of certificates that count no more.
+    revoked: Mutex<HashSet<String>>,
 }
 
 impl Gate {
     pub(super) fn new(pki: &Pki) -> Self {
         let provider: Arc<CryptoProvider> = rustls::crypto::ring::default_provider().into();
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(pki.roots()), provider)
-            .allow_unauthenticated()
-            .build()
-            .expect("one trust anchor is enough");
-        Self { verifier, tokens: Mutex::default() }
+        let roots = Arc::new(pki.roots());
+        let build = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+        let enough = "one trust anchor is enough";
+        let verifier = build().allow_unauthenticated().build().expect(enough);
+        let strict = build().build().expect(enough);
+        Self { verifier, strict, tokens: Mutex::default(), revoked: Mutex::default() }
+    }
+
+    /// For the handshake: takes nobody without a certificate that counts.
+    pub(super) fn demand(&self) -> Arc<dyn ClientCertVerifier> {
+        self.strict.clone()
     }
 
     /// For the handshake: asks for a certificate and takes any.
@@ -75,6 +84,10 @@ impl Gate {
         };
     }
 
+    pub(super) fn revoke(&self, serial: String) {
+        self.revoked.lock().expect("no panic under lock").insert(serial);
+    }
+
     /// The user of a request. A certificate is judged now, not when the connection was made.
     pub(super) fn user(&self, head: &Parts, certs: &[CertificateDer<'static>]) -> Option<User> {
         self.by_certificate(certs).or_else(|| self.by_token(head))
@@ -83,6 +96,11 @@ impl Gate {
     fn by_certificate(&self, certs: &[CertificateDer<'static>]) -> Option<User> {
         let (leaf, rest) = certs.split_first()?;
         self.verifier.verify_client_cert(leaf, rest, UnixTime::now()).ok()?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(leaf).ok()?;
+        let serial = parsed.raw_serial_as_string();
+        if self.revoked.lock().expect("no panic under lock").contains(&serial) {
+            return None;
+        }
         let subject = Subject::of(leaf)?;
         Some(User { name: subject.common_name, groups: subject.organizations })
     }

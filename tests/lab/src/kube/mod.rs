@@ -19,6 +19,7 @@ mod answer;
 mod auth;
 mod changes;
 mod contract;
+mod kubelet;
 mod object;
 mod patch;
 mod server;
@@ -27,6 +28,7 @@ mod watch;
 
 pub use auth::User;
 pub use changes::Changes;
+pub use kubelet::Kubelet;
 pub use server::GoneAs;
 pub use store::{Author, Change};
 pub use watch::WatchCut;
@@ -85,6 +87,18 @@ impl KubeApi {
     pub fn set_server_cert(&self, credential: &Credential) -> Result<()> {
         self.front.set_tls(server_config(credential, Some(self.brain.gate.handshake()))?);
         Ok(())
+    }
+
+    /// From now on new connections need a client certificate that is good already in the handshake, as a load
+    /// balancer may ask for it.
+    pub fn demand_client_certs(&self, credential: &Credential) -> Result<()> {
+        self.front.set_tls(server_config(credential, Some(self.brain.gate.demand()))?);
+        Ok(())
+    }
+
+    /// A client certificate counts no more, as after its end: 401, on established connections too.
+    pub fn revoke(&self, credential: &Credential) {
+        self.brain.gate.revoke(credential.serial());
     }
 
     /// Makes a bearer token stand for a user, or for nobody.

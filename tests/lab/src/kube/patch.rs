@@ -74,7 +74,13 @@ fn check_preconditions(stored: &Value, patch: &Value) -> Result<(), Refusal> {
             "the name of the object does not match the name on the URL ({name})"
         )));
     }
-    match differs("resourceVersion") || differs("uid") {
+    // The real server takes a uid for a field that must not change.
+    if differs("uid") {
+        let uid = patch["metadata"]["uid"].as_str().unwrap_or_default();
+        let problem = format!("Invalid value: \"{uid}\": field is immutable");
+        return Err(Refusal::invalid(name, "FieldValueInvalid", "metadata.uid", &problem));
+    }
+    match differs("resourceVersion") {
         true => Err(Refusal::conflict(name)),
         false => Ok(()),
     }

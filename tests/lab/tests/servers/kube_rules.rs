@@ -88,6 +88,7 @@ async fn bad_patches_are_refused() {
     let restricted = json!({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "1"}}});
     let tainted = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
     let stale = json!({"metadata": {"resourceVersion": "1"}});
+    let other = json!({"metadata": {"uid": "another"}});
     let cases = [
         (annotations(json!({"example.com/a": "x".repeat(256 * 1024)})), 422, "Invalid"),
         (annotations(json!({"example.com/ a": "x"})), 422, "Invalid"),
@@ -95,6 +96,7 @@ async fn bad_patches_are_refused() {
         (Patch::Merge(restricted), 403, "Forbidden"),
         (Patch::Merge(tainted), 403, "Forbidden"),
         (Patch::Merge(stale), 409, "Conflict"),
+        (Patch::Merge(other), 422, "Invalid"),
         (Patch::Apply(json!({"kind": "Node"})), 415, "UnsupportedMediaType"),
     ];
     for (patch, code, reason) in cases {

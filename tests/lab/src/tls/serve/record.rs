@@ -31,6 +31,8 @@ pub struct RequestRecord {
     pub cookie: Option<String>,
     /// Subject CN of the client certificate, verified or not.
     pub client_cn: Option<String>,
+    /// Serial number of the client certificate, in hexadecimal.
+    pub client_serial: Option<String>,
     /// The request's body.
     pub body: Bytes,
     /// HTTP status, `None` while there is no answer.
@@ -60,6 +62,10 @@ impl RequestRecord {
             user_agent: header("user-agent"),
             cookie: header("cookie"),
             client_cn: certs.first().and_then(Subject::of).map(|s| s.common_name),
+            client_serial: certs.first().and_then(|cert| {
+                let (_, cert) = x509_parser::parse_x509_certificate(cert).ok()?;
+                Some(cert.raw_serial_as_string())
+            }),
             body: body.clone(),
             status: None,
             bytes: 0,
