@@ -5,7 +5,7 @@ mod booted;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use booted::{carry_out, committed, eventually, expect_code};
+use booted::{QUICK_REPORT, carry_out, committed, expect_code, nothing_is_owed};
 use tokio::time::sleep;
 use tonic::Code;
 use trident_lab::kube::{Fault, Verb};
@@ -23,17 +23,11 @@ booted::on_each_release!(
     nebraska_is_away_from_the_first_event_until_after_the_commit,
 );
 
-/// So that a test need not wait for minutes.
-const QUICK: [(&str, &str); 2] = [
-    (
-        "/etc/systemd/system/trident-acl-agent-report.timer.d/50-quick.conf",
-        "[Timer]\nOnBootSec=1s\nOnUnitInactiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
-    ),
-    (
-        "/etc/systemd/system/trident-acl-agent-commit.service.d/50-quick.conf",
-        "[Service]\nRestartSec=1s\n",
-    ),
-];
+/// The same for a commit that could not ask tridentd.
+const QUICK_COMMIT: (&str, &str) = (
+    "/etc/systemd/system/trident-acl-agent-commit.service.d/50-quick.conf",
+    "[Service]\nRestartSec=1s\n",
+);
 
 /// Every call of tridentd that an update and a rollback make, in their order.
 const CALLS: [Method; 6] = [
@@ -68,7 +62,11 @@ enum Trouble {
 }
 
 async fn boot(setup: booted::Setup) -> Result<Lab> {
-    QUICK.into_iter().fold(setup, |setup, (path, text)| setup.file(path, text)).boot().await
+    [QUICK_REPORT, QUICK_COMMIT]
+        .into_iter()
+        .fold(setup, |setup, (path, text)| setup.file(path, text))
+        .boot()
+        .await
 }
 
 /// An update and a rollback, the trouble in each call of them.
@@ -240,10 +238,5 @@ async fn nebraska_is_away_from_the_first_event_until_after_the_commit(
     let taken = lab.nebraska.requests().into_iter().filter(|request| request.processed);
     let events: Vec<_> = taken.flat_map(|request| request.events()).collect();
     ensure!(events == [(13, 1), (14, 1), (800, 1), (3, 2)], "{events:?}");
-    eventually("nothing is owed", || async {
-        let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-        let state: serde_json::Value = serde_json::from_str(&state)?;
-        Ok(state["owedEvents"] == serde_json::json!([]))
-    })
-    .await
+    nothing_is_owed(&lab).await
 }

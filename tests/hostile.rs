@@ -97,19 +97,10 @@ async fn broken_ones(lab: &Lab) -> Result<()> {
 /// A status is ours, but who may write annotations may write one: it is gone on from where the state is lost.
 async fn forged_status(lab: &Lab) -> Result<()> {
     let finalize = Request::finalize(Uuid::new_v4());
-    let begun = json!({
-        "schemaVersion": "1.0",
-        "nodeUpdateId": finalize.node_update_id(),
-        "operationId": finalize.operation_id(),
-        "operation": "finalize",
-        "code": "InProgress",
-        "message": FORGED,
-        "fromVersion": FORGED,
-        "toVersion": FORGED,
-        "tridentVersion": FORGED,
-        "startedUtc": "2026-01-01T00:00:00Z",
-        "lastUpdatedUtc": "2026-01-01T00:00:00Z",
-    });
+    let mut begun = finalize.begun();
+    for field in ["message", "fromVersion", "toVersion", "tridentVersion"] {
+        begun[field] = json!(FORGED);
+    }
     lab.kube.annotate(NODE, STATUS, Some(&begun.to_string()));
     let status = carry_out(lab, &finalize, "OperationFailed").await?;
     ensure!(status["fromVersion"] == FORGED, "{status}");

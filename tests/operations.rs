@@ -5,7 +5,7 @@ mod booted;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use booted::{carry_out, committed, eventually, expect_code};
+use booted::{carry_out, committed, eventually, expect_code, nothing_is_owed};
 use serde_json::json;
 use tokio::time::sleep;
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, OLD, Request, SOON, STATUS};
@@ -243,17 +243,7 @@ async fn events_go_to_allowed_servers_only_and_never_stand_in_the_way(
         let setup = setup.clone().setting("ORCHESTRATION_ALLOWED_SERVERS", allowed);
         let lab = setup.boot().await?;
         let finalize = Request::finalize(Uuid::new_v4()).with("targetVersion", json!(OLD));
-        let begun = json!({
-            "schemaVersion": "1.0",
-            "nodeUpdateId": finalize.node_update_id(),
-            "operationId": finalize.operation_id(),
-            "operation": "finalize",
-            "code": "InProgress",
-            "message": "",
-            "tridentVersion": "0.1.0",
-            "startedUtc": "2026-01-01T00:00:00Z",
-            "lastUpdatedUtc": "2026-01-01T00:00:00Z",
-        });
+        let begun = finalize.begun();
         lab.kube.annotate(trident_lab::lab::NODE, STATUS, Some(&begun.to_string()));
         lab.ask(&finalize)?;
         eventually("the event is dropped", || async {
@@ -261,12 +251,7 @@ async fn events_go_to_allowed_servers_only_and_never_stand_in_the_way(
             Ok(records.iter().any(|it| it["MESSAGE"].to_string().contains("dropping the event")))
         })
         .await?;
-        eventually("nothing is owed", || async {
-            let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-            let state: serde_json::Value = serde_json::from_str(&state)?;
-            Ok(state["owedEvents"] == json!([]))
-        })
-        .await?;
+        nothing_is_owed(&lab).await?;
         ensure!(lab.nebraska.requests().is_empty(), "{}", lab.story());
     }
     Ok(())

@@ -7,13 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
 use trident_lab::kube::Verb;
-use trident_lab::lab::{SOON, Setup};
+use trident_lab::lab::{SOON, Setup, WATCHER};
 use trident_lab::node::Release;
 
 const MOST_BYTES: u64 = 8_000_000;
 const MOST_LOADER_BYTES: u64 = 1_500_000;
 const MOST_RESIDENT_KIB: u64 = 7_000_000 / 1024;
-const WATCHER: &str = "trident-acl-agent.service";
 
 /// What ships: stripped, optimised.
 fn release_program() -> PathBuf {

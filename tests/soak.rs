@@ -10,13 +10,12 @@ mod booted;
 use anyhow::{Context, Result, ensure};
 use booted::{carry_out, eventually};
 use serde_json::json;
-use trident_lab::lab::{APP, COMMIT_STATUS, Lab, Request, TRACK};
+use trident_lab::lab::{APP, COMMIT_STATUS, Lab, Request, TRACK, WATCHER};
 use trident_lab::nebraska::PackageSpec;
 use uuid::Uuid;
 
 booted::on_each_release!(many_updates_leave_nothing_behind);
 
-const WATCHER: &str = "trident-acl-agent.service";
 const STATE: &str = "/var/lib/trident-acl-agent";
 const IMAGES: &str = "https://updates.lab.test:8443/images/";
 const ROUNDS: usize = 20;

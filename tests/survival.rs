@@ -5,10 +5,10 @@ mod booted;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use booted::{carry_out, committed, eventually, expect_code};
+use booted::{QUICK_REPORT, carry_out, committed, eventually, expect_code};
 use tokio::time::{Instant, sleep};
 use trident_lab::kube::{Fault, Verb};
-use trident_lab::lab::{COMMIT_STATUS, Lab, Mode, NEW, NODE, OLD, Request, SOON, STATUS};
+use trident_lab::lab::{COMMIT_STATUS, Lab, Mode, NEW, NODE, OLD, Request, SOON, STATUS, WATCHER};
 use trident_lab::nebraska::InstanceStatus;
 use trident_lab::trident::{Gate, Method, Script};
 use uuid::Uuid;
@@ -25,13 +25,6 @@ booted::on_each_release!(
     a_full_state_directory_is_said_once,
     somebody_else_writes_the_status_too,
     the_node_goes_and_comes_back_and_a_stop_waits_for_no_server,
-);
-
-const WATCHER: &str = "trident-acl-agent.service";
-/// So that a test need not wait for minutes.
-const QUICK_REPORT: (&str, &str) = (
-    "/etc/systemd/system/trident-acl-agent-report.timer.d/50-quick.conf",
-    "[Timer]\nOnBootSec=1s\nOnUnitInactiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
 );
 
 /// A stage that tridentd works on until the gate is released.

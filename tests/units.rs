@@ -6,7 +6,7 @@ mod booted;
 use anyhow::{Context, Result, ensure};
 use booted::{carry_out, update};
 use serde_json::{Value, json};
-use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, Request, SOON};
+use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, Request, SOON, WATCHER};
 use trident_lab::trident::proto::v1::{LogLevel, TridentErrorKind};
 use trident_lab::trident::{Fault, Method, Record, Script};
 use uuid::Uuid;
@@ -19,7 +19,6 @@ booted::on_each_release!(
     nothing_runs_without_its_sandbox,
 );
 
-const WATCHER: &str = "trident-acl-agent.service";
 const COMMIT: &str = "trident-acl-agent-commit.service";
 
 async fn finished_units_stay_visible(setup: booted::Setup) -> Result<()> {

@@ -233,7 +233,11 @@ impl Values {
         if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none() {
             return Err(error(name, "must be an http or https URL with a host"));
         }
-        Ok(url)
+        // The clients know fewer characters than the parser.
+        match url.as_str().parse::<http::Uri>() {
+            Ok(_) => Ok(url),
+            Err(problem) => Err(error(name, format!("not a URL for a client: {problem}"))),
+        }
     }
 
     fn one_of(&self, name: &'static str) -> Result<String, ConfigError> {

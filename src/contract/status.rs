@@ -51,6 +51,18 @@ pub enum Code {
 }
 
 impl Code {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 8] = [
+        Self::InProgress,
+        Self::Success,
+        Self::AlreadyAtTarget,
+        Self::NotStaged,
+        Self::OperationFailed,
+        Self::TargetBootFailed,
+        Self::AgentInternalError,
+        Self::InvalidRequest,
+    ];
+
     pub fn is_terminal(self) -> bool {
         self != Self::InProgress
     }

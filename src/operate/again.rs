@@ -8,8 +8,8 @@ use tracing::warn;
 use crate::contract::chain;
 use crate::trident::{Error, Retry, Served};
 
-/// For a daemon that died to come back.
-const PAUSE: Duration = Duration::from_secs(1);
+/// For a daemon that died under a call to come back.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes the call again when the daemon died under it, all within one limit; each is handed what is left of it.
 pub(super) async fn within(
@@ -30,6 +30,6 @@ pub(super) async fn within(
 }
 
 /// Not a time-out: there is no time left after it.
-fn broke_off(error: &Error) -> bool {
+pub(super) fn broke_off(error: &Error) -> bool {
     error.retry() == Retry::FindOut && !matches!(error, Error::TimedOut { .. })
 }

@@ -4,11 +4,10 @@
 //! attempt that finds *arming* asks tridentd what became of it, and never calls `Commit` to find out: before
 //! the reboot that would discard the armed update.
 
-use std::time::Duration;
-
 use tracing::{info, warn};
 
 use super::OperateError;
+use super::again::PAUSE;
 use super::answer::answer;
 use super::means::Means;
 use crate::contract::Operation;
@@ -19,8 +18,6 @@ use crate::trident::{Error, Retry, ServicingState};
 
 /// How often a call that broke off is made again.
 const TRIES: u32 = 3;
-/// For a daemon that died to come back.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// How arming ended, and the boot in which it was done.
 pub(super) struct Armed {

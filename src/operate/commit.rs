@@ -3,6 +3,7 @@
 use tracing::info;
 
 use super::OperateError;
+use super::again::{PAUSE, broke_off};
 use super::answer::answer;
 use super::means::Means;
 use super::owe::owe;
@@ -10,7 +11,7 @@ use crate::contract::chain;
 use crate::contract::{Code, Phase, Status, Utc, log_end, message_id};
 use crate::decide::{Verdict, after_commit};
 use crate::state::{CommitRecord, Completed, EventKind, PendingCommit, State};
-use crate::trident::{Error, Retry, Served};
+use crate::trident::{Error, Served};
 
 /// How often a call that broke off is made again: a second commit is told "nothing to do".
 const TRIES: u32 = 3;
@@ -38,17 +39,13 @@ async fn call(means: &Means) -> Result<Result<Served, Error>, OperateError> {
             Err(source @ Error::Unreachable { .. }) => {
                 return Err(OperateError::CommitNotTaken { source });
             }
-            Err(error) if error.retry() == Retry::FindOut && tries < TRIES && !is_late(&error) => {
+            Err(error) if broke_off(&error) && tries < TRIES => {
                 info!("the commit call broke off, calling again: {}", chain(&error));
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                tokio::time::sleep(PAUSE).await;
             }
             served => return Ok(served),
         }
     }
-}
-
-fn is_late(error: &Error) -> bool {
-    matches!(error, Error::TimedOut { .. })
 }
 
 /// The record that the commit's status stands in; made anew where it was lost.

@@ -68,13 +68,12 @@ pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<End
 async fn run(means: &Means, operation: &InFlight) -> Result<Code, OperateError> {
     let from = Message::new(&operation.from_version);
     info!("running, start {}, from version {from}", operation.starts);
-    if let Err(unreadable) = means.host.version(&means.config.current_version)
-        && operation.arming.is_none()
-    {
-        let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
-        return record::ended(means, operation, verdict, |_| ());
-    }
-    if let Err(unreadable) = means.host.version_in_file(&means.config.current_version) {
+    let how = &means.config.current_version;
+    if let Err(unreadable) = means.host.version_in_file(how) {
+        if operation.arming.is_none() && means.host.version(how).is_err() {
+            let verdict = Verdict::new(Code::OperationFailed, chain(&unreadable));
+            return record::ended(means, operation, verdict, |_| ());
+        }
         warn!("going on with what the settings say instead of a version: {}", chain(&unreadable));
     }
     match &operation.request.work {

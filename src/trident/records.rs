@@ -25,26 +25,26 @@ pub(super) struct Relay {
     left_out: u64,
 }
 
-/// A level is static for `tracing`, so each needs an event of its own; the fields stand here once.
-macro_rules! emit {
-    ($level:ident, $log:expr) => {{
-        let (file, line) = place($log);
-        tracing::event!(
-            target: "tridentd",
-            tracing::Level::$level,
-            message = redact::text(&$log.message),
-            trident_target = redact::text(&$log.target),
-            trident_module = redact::text(&$log.module),
-            trident_file = file,
-            trident_line = line,
-        );
-    }};
-}
-
-/// Whether anybody wants records of this level.
-macro_rules! is_wanted {
-    ($level:ident) => {
-        tracing::enabled!(target: "tridentd", tracing::Level::$level)
+/// A level is static for `tracing`, so each needs an event of its own; the fields stand here once. What nobody
+/// wants is not counted.
+macro_rules! pass {
+    ($level:ident, $log:expr, $budget:expr, $left_out:expr) => {
+        if tracing::enabled!(target: "tridentd", tracing::Level::$level) {
+            if $budget.take() {
+                let (file, line) = place($log);
+                tracing::event!(
+                    target: "tridentd",
+                    tracing::Level::$level,
+                    message = redact::text(&$log.message),
+                    trident_target = redact::text(&$log.target),
+                    trident_module = redact::text(&$log.module),
+                    trident_file = file,
+                    trident_line = line,
+                );
+            } else {
+                $left_out += 1;
+            }
+        }
     };
 }
 
@@ -53,17 +53,14 @@ impl Relay {
         Self { grave: Budget::new(), plain: Budget::new(), left_out: 0 }
     }
 
-    /// Passes one record on, or counts it.
+    /// Passes one record on, or counts it. A level that we do not know counts as INFO.
     pub(super) fn pass(&mut self, log: &Log) {
-        if !is_wanted(log.level()) {
-            return;
-        }
-        let grave = matches!(log.level(), LogLevel::Error | LogLevel::Warn);
-        let budget = if grave { &mut self.grave } else { &mut self.plain };
-        if budget.take() {
-            forward(log);
-        } else {
-            self.left_out += 1;
+        match log.level() {
+            LogLevel::Error => pass!(ERROR, log, self.grave, self.left_out),
+            LogLevel::Warn => pass!(WARN, log, self.grave, self.left_out),
+            LogLevel::Info | LogLevel::Unspecified => pass!(INFO, log, self.plain, self.left_out),
+            LogLevel::Debug => pass!(DEBUG, log, self.plain, self.left_out),
+            LogLevel::Trace => pass!(TRACE, log, self.plain, self.left_out),
         }
     }
 }
@@ -103,27 +100,6 @@ impl Budget {
         let parts = u32::try_from(parts).unwrap_or(u32::MAX);
         self.left = parts.min(BURST);
         self.filled += REFILL.saturating_mul(parts);
-    }
-}
-
-fn is_wanted(level: LogLevel) -> bool {
-    match level {
-        LogLevel::Error => is_wanted!(ERROR),
-        LogLevel::Warn => is_wanted!(WARN),
-        LogLevel::Info | LogLevel::Unspecified => is_wanted!(INFO),
-        LogLevel::Debug => is_wanted!(DEBUG),
-        LogLevel::Trace => is_wanted!(TRACE),
-    }
-}
-
-/// A level that we do not know counts as INFO.
-fn forward(log: &Log) {
-    match log.level() {
-        LogLevel::Error => emit!(ERROR, log),
-        LogLevel::Warn => emit!(WARN, log),
-        LogLevel::Info | LogLevel::Unspecified => emit!(INFO, log),
-        LogLevel::Debug => emit!(DEBUG, log),
-        LogLevel::Trace => emit!(TRACE, log),
     }
 }
 

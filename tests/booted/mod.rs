@@ -5,12 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 pub(crate) use trident_lab::lab::Setup;
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, Request, SOON};
 use trident_lab::node::Release;
 use uuid::Uuid;
+
+/// So that a test need not wait for minutes.
+pub(crate) const QUICK_REPORT: (&str, &str) = (
+    "/etc/systemd/system/trident-acl-agent-report.timer.d/50-quick.conf",
+    "[Timer]\nOnBootSec=1s\nOnUnitInactiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
+);
 
 /// A lab with the program under test: the one named by `LAB_AGENT`, else this build's.
 pub(crate) fn setup(release: Release) -> Setup {
@@ -66,6 +72,16 @@ pub(crate) async fn update(lab: &Lab) -> Result<Request> {
     committed(lab, &finalize, "Success").await?;
     ensure!(lab.version().await? == NEW);
     Ok(finalize)
+}
+
+/// Waits until no event is owed to Nebraska.
+pub(crate) async fn nothing_is_owed(lab: &Lab) -> Result<()> {
+    eventually("nothing is owed", || async {
+        let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+        let state: Value = serde_json::from_str(&state)?;
+        Ok(state["owedEvents"] == json!([]))
+    })
+    .await
 }
 
 /// Waits until something is so, by looking again and again.

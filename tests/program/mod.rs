@@ -6,8 +6,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-/// What no output may hold.
-pub(crate) const SECRET: &str = "SECRET";
+pub(crate) use trident_lab::own_process::SECRET;
 
 /// How a process ended.
 #[derive(Debug)]

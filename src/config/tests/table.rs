@@ -56,6 +56,7 @@ const NOT_URLS: &[&str] = &[
     "https://me:secret@",
     "javascript:secret",
     "mailto:me@secret",
+    "https://secret\"/",
 ];
 const NOT_NAMES: &[&str] = &[
     "Upper",

@@ -32,17 +32,6 @@ fn json(status: &Status) -> Value {
     serde_json::from_str(&status.to_json()).unwrap()
 }
 
-const CODES: [Code; 8] = [
-    Code::InProgress,
-    Code::Success,
-    Code::AlreadyAtTarget,
-    Code::NotStaged,
-    Code::OperationFailed,
-    Code::TargetBootFailed,
-    Code::AgentInternalError,
-    Code::InvalidRequest,
-];
-
 #[test]
 fn times_are_whole_seconds_in_utc() {
     assert_eq!(at(1_782_720_000).to_string(), "2026-06-29T08:00:00Z");
@@ -79,7 +68,7 @@ fn each_heartbeat_has_the_time_of_its_write() {
 
 #[test]
 fn finished_is_said_of_terminal_codes_only() {
-    for code in CODES {
+    for code in Code::ALL {
         let status = begun(1000).finish(code, "", at(1010));
         assert_eq!(status.finished_utc.is_some(), code.is_terminal());
         assert_eq!(status.begun("again").finished_utc, None);
@@ -140,8 +129,8 @@ fn statuses() -> impl Strategy<Value = Status> {
     let request = select(Operation::ALL.to_vec()).prop_map(request);
     let times = (0..4_000_000_000_i64, 0..4_000_000_000_i64);
     let from = prop::option::of("\\PC{0,20}");
-    (request, any::<bool>(), select(CODES.to_vec()), "\\PC{0,3000}", from, times, error).prop_map(
-        |(request, commit, code, message, from, (start, end), error)| {
+    (request, any::<bool>(), select(Code::ALL.to_vec()), "\\PC{0,3000}", from, times, error)
+        .prop_map(|(request, commit, code, message, from, (start, end), error)| {
             let phase = if commit { Phase::Commit } else { request.operation().into() };
             let tells = matches!(code, Code::OperationFailed | Code::TargetBootFailed);
             let error = error.filter(|_| tells);
@@ -150,8 +139,7 @@ fn statuses() -> impl Strategy<Value = Status> {
             Status::begin(&request, phase, from, at(start))
                 .finish(code, &message, at(end))
                 .with_trident_error(error)
-        },
-    )
+        })
 }
 
 fn has_null(value: &Value) -> bool {

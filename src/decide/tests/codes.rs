@@ -133,20 +133,7 @@ fn each_way_that_the_contract_names_ends_with_its_code() {
 
 #[test]
 fn each_code_has_its_ways() {
-    use Code::{
-        AgentInternalError, AlreadyAtTarget, InProgress, InvalidRequest, NotStaged,
-        OperationFailed, Success, TargetBootFailed,
-    };
-    for code in [
-        InProgress,
-        Success,
-        AlreadyAtTarget,
-        NotStaged,
-        OperationFailed,
-        TargetBootFailed,
-        AgentInternalError,
-        InvalidRequest,
-    ] {
+    for code in Code::ALL {
         assert!(WAYS.iter().filter(|(_, of, _)| *of == code).count() >= 3, "{code:?}");
     }
 }

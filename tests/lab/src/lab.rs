@@ -22,6 +22,8 @@ pub use statuses::{COMMIT_STATUS, REQUEST, STATUS};
 
 /// The Node's name, and the host's.
 pub const NODE: &str = "node-1";
+/// The unit of the resident watcher.
+pub const WATCHER: &str = "trident-acl-agent.service";
 /// The version that the node runs at first.
 pub const OLD: &str = "202606.15.0";
 /// The version that Nebraska offers.

@@ -64,6 +64,21 @@ impl Request {
         format!("trident-acl-agent-{}-{}.service", self.operation(), self.operation_id())
     }
 
+    /// A status that says that it was begun, long ago.
+    pub fn begun(&self) -> Value {
+        json!({
+            "schemaVersion": "1.0",
+            "nodeUpdateId": self.node_update_id(),
+            "operationId": self.operation_id(),
+            "operation": self.operation(),
+            "code": "InProgress",
+            "message": "",
+            "tridentVersion": "0.1.0",
+            "startedUtc": "2026-01-01T00:00:00Z",
+            "lastUpdatedUtc": "2026-01-01T00:00:00Z",
+        })
+    }
+
     /// The annotation's value.
     pub fn text(&self) -> String {
         self.0.to_string()

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use trident_lab::kube::Verb;
-use trident_lab::lab::{COMMIT_STATUS, Lab, Request, SOON, Setup};
+use trident_lab::lab::{COMMIT_STATUS, Lab, Request, SOON, Setup, WATCHER};
 use trident_lab::node::{BOOT_LIMIT, Release};
 use trident_lab::trident::{Method, Script};
 use uuid::Uuid;
 
-const WATCHER: &str = "trident-acl-agent.service";
 /// How long an idle watcher is looked at. Its watch is renewed every 220 s.
 const IDLE: Duration = Duration::from_secs(15);
 /// How long tridentd works while heartbeats are counted, and how often they come.

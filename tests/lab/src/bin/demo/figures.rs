@@ -1,12 +1,11 @@
 //! The end of the story in figures.
 
 use anyhow::Result;
-use trident_lab::lab::{Lab, NODE};
+use trident_lab::lab::{Lab, NODE, WATCHER};
 
 use crate::screen::Screen;
 use crate::story::Step;
 
-const WATCHER: &str = "trident-acl-agent.service";
 /// In bytes.
 const PROGRAM_LIMIT: u64 = 8_000_000;
 const MEMORY_LIMIT: u64 = 7_000_000;
