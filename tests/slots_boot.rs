@@ -7,10 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use trident_acl_agent::slots::Sha384;
 use trident_lab::node::{BOOT_LIMIT, Builder, Layer, Node, Release};
+use trident_slots::Sha384;
 
 const STORE: &str = "/var/trident/extensions";
+const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../units");
 const LOADER_UNIT: &str = "trident-slot-loader.service";
 const RECOVERY_UNIT: &str = "trident-slot-loader-recovery.service";
 
@@ -94,7 +95,7 @@ fn staged(layer: &Layer, slot: &str, content: &str) -> Result<()> {
 fn into_initrd(layer: &Layer, slot: &str) -> Result<()> {
     layer.install("/usr/bin/trident-slot-loader", std::fs::read(loader()?)?, 0o755)?;
     for unit in [LOADER_UNIT, RECOVERY_UNIT] {
-        let text = std::fs::read(Path::new("units").join(unit))?;
+        let text = std::fs::read(Path::new(UNITS).join(unit))?;
         layer.install(&format!("/usr/lib/systemd/system/{unit}"), text, 0o644)?;
     }
     let wanted = format!("/etc/systemd/system/initrd.target.wants/{LOADER_UNIT}");

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use trident_fetch::Network;
 use trident_slots::{
-    DEFAULT_STORE, Event, KeepError, Listing, Manifest, Slot, StageError, Staged, Staging, Store,
-    Tree, Wanted, What, chain, stage,
+    Address, Bundle, DEFAULT_STORE, Event, KeepError, Listing, Manifest, Origin, Sha384, Slot, StageError, Staged, Staging,
+    Store, Tree, Wanted, What, chain, stage,
 };
 
 /// As for the loader.
@@ -54,6 +55,12 @@ enum Task {
 struct Stage {
     /// The wanted set: a Host Configuration, or its `os` section's part of it; YAML or JSON.
     wanted: PathBuf,
+    /// A COSI file whose extensions belong to the wanted set: a path, or a URL of file, https or oci.
+    #[arg(long, value_name = "FILE|URL")]
+    cosi: Option<String>,
+    /// The SHA-384 of its metadata.json, by somebody trusted.
+    #[arg(long, value_name = "HASH", requires = "cosi")]
+    cosi_metadata_sha384: Option<Sha384>,
     /// The slot that runs [default: found].
     #[arg(long, value_name = "a|b")]
     booted: Option<Slot>,
@@ -144,11 +151,15 @@ fn run(arguments: Arguments) -> Outcome {
 }
 
 fn staged(tree: Tree, store: Option<PathBuf>, asked: Stage) -> Outcome {
-    let Stage { wanted, booted, slot, os_version, first, wait } = asked;
+    let Stage { wanted, cosi, cosi_metadata_sha384, booted, slot, os_version, first, wait } = asked;
     let wanted = read(&wanted)?;
-    let staging = Staging { tree, wanted, store, booted, target: slot, os_version, first, wait };
+    let mut network = Network::new(tree.clone());
+    let bundle = cosi.map(|location| bundle(&mut network, &location, cosi_metadata_sha384.as_ref()));
+    let bundle = bundle.transpose()?;
+    let target = slot;
+    let staging = Staging { tree, wanted, bundle, store, booted, target, os_version, first, wait };
     let mut progress = Progress::new();
-    match stage(&staging, &mut |event| progress.show(event))? {
+    match stage(&staging, &mut network, &mut |event| progress.show(event))? {
         Staged::Unused => print("nothing is slotted: nothing to do"),
         Staged::Set { slot, extensions, reused } => {
             print(&format!(
@@ -157,6 +168,16 @@ fn staged(tree: Tree, store: Option<PathBuf>, asked: Stage) -> Outcome {
         }
     }
     Ok(Exit::Good)
+}
+
+fn bundle(
+    network: &mut Network,
+    location: &str,
+    metadata: Option<&Sha384>,
+) -> Result<Bundle, Box<dyn std::error::Error>> {
+    let shown = Address::from(location.to_owned());
+    let read = network.bundle(location, metadata);
+    Ok(read.map_err(|problem| format!("cannot use {shown}: {}", chain(&problem)))?)
 }
 
 /// More is no configuration.
@@ -240,31 +261,32 @@ impl Progress {
         Self { terminal: std::io::stderr().is_terminal(), percent: 0 }
     }
 
-    #[expect(clippy::print_stderr, reason = "for a person who waits")]
     fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Reused { url, from } => say(&format!("{url}: as in slot {from}")),
+            Event::Reused { of, from } => say(&format!("{of}: as in slot {from}")),
             Event::OtherOs { name, id } => {
                 say(&format!(
                     "warning: {name} is for the OS {id:?}: systemd will not merge it here"
                 ));
             }
-            Event::Copied { url, done, size } if self.terminal => {
-                let percent = done.saturating_mul(100) / (*size).max(1);
-                if percent != self.percent {
-                    self.percent = percent;
-                    let filled = usize::try_from(percent / 5).unwrap_or(20);
-                    eprint!("\r{url} [{:<20}] {percent:>3} %", "#".repeat(filled));
-                    drop(std::io::stderr().flush());
-                }
-                if done == size {
-                    eprintln!();
-                }
-            }
-            Event::Copied { url, done, size } if done == size => {
-                say(&format!("{url}: {size} bytes"))
-            }
+            Event::Copied { of, done, size } if self.terminal => self.bar(of, *done, *size),
+            Event::Copied { of, done, size } if done == size => say(&format!("{of}: {size} bytes")),
             Event::Copied { .. } => {}
+        }
+    }
+
+    #[expect(clippy::print_stderr, reason = "for a person who waits")]
+    fn bar(&mut self, of: &Origin, done: u64, size: u64) {
+        let percent = done.saturating_mul(100) / size.max(1);
+        if percent != self.percent {
+            self.percent = percent;
+            let filled = usize::try_from(percent / 5).unwrap_or(20);
+            eprint!("\r{of} [{:<20}] {percent:>3} %", "#".repeat(filled));
+            drop(std::io::stderr().flush());
+        }
+        if done == size {
+            eprintln!();
+            self.percent = 0;
         }
     }
 }

@@ -39,7 +39,10 @@ pub use pending::{Pending, Proof};
 pub use recover::{LastFailure, RecoverError, recover};
 pub use release::{ReleaseError, id_of, parse_release};
 pub use report::{Failure, LeftOut, Outcome, Published, REPORT_PATH, Report, Step};
-pub use stage::{Event, StageError, Staged, Staging, Wanted, stage};
+pub use stage::{
+    Address, Bundle, BundleError, Event, Files, FillError, Known, MAX_METADATA, Member, Origin, Place,
+    Problem, Slotted, Sources, StageError, Staged, Staging, Take, Wanted, stage,
+};
 pub use store::{DEFAULT_STORE, ImageError, Store, StoreError};
 pub use tree::{Tree, TreeError};
 pub use word::{Hash, Id, Kind, Name, Sha384, Slot, Strategy, Word};

@@ -32,6 +32,7 @@ fn child() {
     let staging = trident_slots::Staging {
         tree: Tree::new(&host),
         wanted: serde_json::from_slice(&wanted).unwrap(),
+        bundle: None,
         store: None,
         booted: None,
         target: None,

@@ -16,7 +16,7 @@ use common::{Format, make_image, needed, put};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha384};
 use tempfile::TempDir;
-use trident_slots::{Event, Proof, Slot, Staged, Staging, Store, Tree, What, chain, stage};
+use trident_slots::{Event, Files, Proof, Slot, Staged, Staging, Store, Tree, What, chain, stage};
 
 const STORE: &str = "/var/trident/extensions";
 
@@ -90,6 +90,7 @@ impl Host {
             tree: self.tree(),
             wanted: serde_json::from_value(json!({ "os": os, "storage": {} })).unwrap(),
             store: None,
+            bundle: None,
             booted: None,
             target: None,
             os_version: Some("2".to_owned()),
@@ -124,7 +125,7 @@ const REPORT: &str = r#"{"schemaVersion":"1.0","loaderVersion":"0.1.0","outcome"
     "store":"/var/trident/extensions","updateBoot":false,"published":[],"leftOut":[],"steps":[]}"#;
 
 fn run(staging: &Staging) -> Result<Staged, String> {
-    stage(staging, &mut |_| {}).map_err(|problem| chain(&problem))
+    stage(staging, &mut Files::new(staging.tree.clone()), &mut |_| {}).map_err(|problem| chain(&problem))
 }
 
 fn entry_of(wanted: &Value) -> String {
@@ -171,9 +172,9 @@ fn what_a_slot_has_is_linked_and_not_copied() -> Result<()> {
     // Its source is not needed any more.
     fs::remove_file(host.at("/images/first/one.raw"))?;
     let mut reused = Vec::new();
-    let staged = stage(&to_a, &mut |event| {
-        if let Event::Reused { url, from } = event {
-            reused.push(format!("{url} {from}"));
+    let staged = stage(&to_a, &mut Files::new(host.tree()), &mut |event| {
+        if let Event::Reused { of, from } = event {
+            reused.push(format!("{of} {from}"));
         }
     })?;
     ensure!(staged == Staged::Set { slot: Slot::A, extensions: 2, reused: 1 }, "{staged:?}");
@@ -330,7 +331,8 @@ fn a_sysext_of_another_os_is_a_warning() -> Result<()> {
     let ours = host.image("sysext", "ours", "x", &release("lab", "ours"))?;
     let theirs = host.image("sysext", "theirs", "x", &release("other", "theirs"))?;
     let mut warned = Vec::new();
-    stage(&host.staging(json!({ "sysexts": [ours, theirs] })), &mut |event| {
+    let staging = host.staging(json!({ "sysexts": [ours, theirs] }));
+    stage(&staging, &mut Files::new(host.tree()), &mut |event| {
         if let Event::OtherOs { name, id } = event {
             warned.push(format!("{name} {id}"));
         }

@@ -1,4 +1,4 @@
-//! One image into the staging directory: linked from a slot that has it already, or copied from its source.
+//! One image into the staging directory: linked from a slot that has it already, or written as its source gives it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,31 +10,38 @@ use sha2::{Digest, Sha384 as Hasher};
 use thiserror::Error;
 
 use super::super::durable;
-use super::super::manifest::{Extension, Manifest, Source, SourceKind};
+use super::super::manifest::{Extension, Manifest, Source};
 use super::super::store::Store;
-use super::super::tree::Tree;
 use super::super::word::{Kind, Sha384, Slot};
 use super::image::{Found, LookError, look_into};
+use super::source::{Known, Problem};
 use super::wanted::Slotted;
 
 #[derive(Debug, Error)]
 pub enum FillError {
-    #[error("cannot open {url}")]
-    Open { url: String, source: io::Error },
-    #[error("{url} is not a regular file")]
-    NoFile { url: String },
+    #[error("cannot get {of}")]
+    Source { of: String, source: Problem },
     #[error("there is no room in the store: {needed} bytes are needed, and {free} are free")]
     NoRoom { needed: u64, free: u64 },
     #[error("cannot take the room in the store")]
     Room(#[source] io::Error),
-    #[error("cannot copy {url}")]
-    Copy { url: String, source: io::Error },
-    #[error("{url} had {expected} bytes, and gave {found}")]
-    Length { url: String, expected: u64, found: u64 },
-    #[error("{url} has not the wanted SHA-384: it is {found}")]
-    Content { url: String, found: Sha384 },
-    #[error("{url} is refused")]
-    Refused { url: String, source: LookError },
+    #[error("cannot copy {of}")]
+    Copy { of: String, source: io::Error },
+    #[error("{of} should have {expected} bytes, and gave {found}")]
+    Length { of: String, expected: u64, found: u64 },
+    #[error("{of} has not the wanted SHA-384: it is {found}")]
+    Content { of: String, found: Sha384 },
+    #[error("{of} is refused")]
+    Refused { of: String, source: LookError },
+    #[error("{of} did not come")]
+    Missing { of: String },
+}
+
+impl FillError {
+    /// Of the other side.
+    pub fn source(wanted: &Slotted, source: impl Into<Problem>) -> Self {
+        Self::Source { of: wanted.origin.to_string(), source: source.into() }
+    }
 }
 
 /// A wanted image that a slot holds already, whole.
@@ -44,10 +51,19 @@ pub(super) fn reusable(
     wanted: &Slotted,
 ) -> Option<(Slot, Extension)> {
     let records = sets.iter().flat_map(|set| set.extensions.iter().map(|it| (set.slot, it)));
-    let mut same = records.filter(|(_, it)| it.kind == wanted.kind && it.sha384 == wanted.sha384);
+    let mut same = records.filter(|(_, it)| it.kind == wanted.kind && is_record_of(it, wanted));
     // A record is a promise, and the file may have changed since.
     let whole = same.find(|(slot, extension)| store.verify(*slot, extension).is_ok());
     whole.map(|(slot, extension)| (slot, extension.clone()))
+}
+
+/// The raw image is the same, or what its kind of source has of it.
+fn is_record_of(record: &Extension, wanted: &Slotted) -> bool {
+    let (raw, hash) = (wanted.origin.raw_hash(), wanted.origin.hash());
+    let from_same = record.source.as_ref().is_some_and(|source| {
+        source.kind == wanted.origin.source_kind() && Some(&source.hash) == hash.as_ref()
+    });
+    raw == Some(&record.sha384) || (raw.is_none() && from_same)
 }
 
 /// Where an image stands in a slot's directory.
@@ -66,31 +82,11 @@ pub(super) fn reuse(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// An image that is to be copied.
-#[derive(Debug)]
-pub(super) struct Opened {
-    source: File,
-    pub(super) size: u64,
-}
-
-/// The same, with its room in the store taken.
+/// The place of an image that is to come, its room in the store taken.
 #[derive(Debug)]
 pub(super) struct Reserved {
-    source: File,
     target: File,
     size: u64,
-}
-
-pub(super) fn open(tree: &Tree, wanted: &Slotted) -> Result<Opened, FillError> {
-    let url = || wanted.url.shown().to_owned();
-    let failed = |source| FillError::Open { url: url(), source };
-    let path = wanted.url.file().ok_or_else(|| FillError::NoFile { url: url() })?;
-    let path = tree.at(path);
-    let found = fs::metadata(&path).map_err(failed)?;
-    if !found.is_file() {
-        return Err(FillError::NoFile { url: url() });
-    }
-    Ok(Opened { source: File::open(&path).map_err(failed)?, size: found.len() })
 }
 
 /// Looked at before any of it is taken: taking what is not there fills the disk first.
@@ -104,9 +100,8 @@ pub(super) fn has_room(
     if needed <= free { Ok(()) } else { Err(FillError::NoRoom { needed, free }) }
 }
 
-/// Takes the room, so that nobody else does while the first images are copied.
-pub(super) fn reserve(opened: Opened, target: &Path) -> Result<Reserved, FillError> {
-    let Opened { source, size } = opened;
+/// Takes the room, so that nobody else does while the first images come.
+pub(super) fn reserve(size: u64, target: &Path) -> Result<Reserved, FillError> {
     let mut options = OpenOptions::new();
     let target = options.write(true).create_new(true).mode(0o644).open(target);
     let target = target.map_err(FillError::Room)?;
@@ -114,28 +109,29 @@ pub(super) fn reserve(opened: Opened, target: &Path) -> Result<Reserved, FillErr
         fallocate(&target, FallocateFlags::empty(), 0, size)
             .map_err(|source| FillError::Room(source.into()))?;
     }
-    Ok(Reserved { source, target, size })
+    Ok(Reserved { target, size })
 }
 
 const CHUNK: usize = 128 * 1024;
 
-/// Copies, hashing what is written; flushed when it returns. `said` gets the bytes done so far.
+/// Writes all that comes, hashing what is written; flushed when it returns. `said` gets the bytes done so far.
 pub(super) fn copy(
-    mut reserved: Reserved,
+    reserved: &mut Reserved,
+    from: &mut dyn Read,
     wanted: &Slotted,
     mut said: impl FnMut(u64, u64),
-) -> Result<u64, FillError> {
-    let url = || wanted.url.shown().to_owned();
-    let failed = |source| FillError::Copy { url: url(), source };
+) -> Result<Sha384, FillError> {
+    let of = || wanted.origin.to_string();
+    let failed = |source| FillError::Copy { of: of(), source };
     let size = reserved.size;
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; CHUNK];
     let mut done = 0;
     loop {
-        let length = reserved.source.read(&mut buffer).map_err(failed)?;
+        let length = from.read(&mut buffer).map_err(failed)?;
         let Some(read) = buffer.get(..length).filter(|read| !read.is_empty()) else { break };
         done += length as u64;
-        // A file that grows while it is read has no end.
+        // What gives more than it said may have no end.
         if done > size {
             break;
         }
@@ -144,31 +140,38 @@ pub(super) fn copy(
         said(done, size);
     }
     if done != size {
-        return Err(FillError::Length { url: url(), expected: size, found: done });
+        return Err(FillError::Length { of: of(), expected: size, found: done });
     }
     let found = Sha384::of_digest(&hasher.finalize());
-    if found != wanted.sha384 {
-        return Err(FillError::Content { url: url(), found });
+    if wanted.origin.raw_hash().is_some_and(|raw| *raw != found) {
+        return Err(FillError::Content { of: of(), found });
     }
     reserved.target.sync_all().map_err(failed)?;
-    Ok(size)
+    Ok(found)
 }
 
-/// Looks into a copied image, gives it its name, and makes its record.
-pub(super) fn admit(
-    wanted: &Slotted,
-    size: u64,
-    copied: &Path,
-    staging: &Path,
-) -> Result<Extension, FillError> {
-    let url = || wanted.url.shown().to_owned();
-    let refused = |source| FillError::Refused { url: url(), source };
-    let found = look_into(copied, &staging.join("look"), wanted.kind).map_err(refused)?;
+/// An image that has come, whole.
+#[derive(Debug)]
+pub(super) struct Come<'a> {
+    pub(super) wanted: &'a Slotted,
+    pub(super) known: &'a Known,
+    pub(super) sha384: Sha384,
+    pub(super) file: &'a Path,
+}
+
+/// Looks into it, gives it its name, and makes its record.
+pub(super) fn admit(come: Come<'_>, staging: &Path) -> Result<Extension, FillError> {
+    let Come { wanted, known, sha384, file: from } = come;
+    let of = || wanted.origin.to_string();
+    let refused = |source| FillError::Refused { of: of(), source };
+    let found = look_into(from, &staging.join("look"), wanted.kind).map_err(refused)?;
     let Found { id, name, release } = found;
-    let called = wanted.url.file().and_then(Path::file_name).unwrap_or_default();
-    let (called, expected) = (called.to_string_lossy(), name.file_name());
-    if called != expected {
-        return Err(refused(LookError::FileName { found: called.into_owned(), expected }));
+    let expected = name.file_name();
+    match &known.file_name {
+        Some(found) if *found != expected => {
+            return Err(refused(LookError::FileName { found: found.clone(), expected }));
+        }
+        _ => {}
     }
     let file = place(wanted.kind, &expected);
     let target = staging.join(&file);
@@ -176,20 +179,22 @@ pub(super) fn admit(
     if target.exists() {
         return Err(taken());
     }
-    durable::shift(copied, &target).map_err(|source| FillError::Copy { url: url(), source })?;
+    durable::shift(from, &target).map_err(|source| FillError::Copy { of: of(), source })?;
+    let hash = wanted.origin.hash().or(known.hash.clone());
+    let source = Source {
+        kind: wanted.origin.source_kind(),
+        hash: hash.unwrap_or_else(|| (&sha384).into()),
+        location: Some(of()),
+    };
     Ok(Extension {
         kind: wanted.kind,
         id,
         name,
         file,
-        size,
-        sha384: wanted.sha384.clone(),
+        size: known.size,
+        sha384,
         required: true,
-        source: Some(Source {
-            kind: SourceKind::Url,
-            hash: (&wanted.sha384).into(),
-            location: Some(url()),
-        }),
+        source: Some(source),
         release,
     })
 }

@@ -4,10 +4,13 @@
 //!
 //! A crash at any point leaves the old set or the new one in the slot, and the other slot is never touched.
 
+mod build;
+mod bundle;
 mod fill;
 mod image;
 mod lock;
 mod place;
+mod source;
 mod wanted;
 
 use std::fs;
@@ -17,24 +20,29 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::durable;
-use super::manifest::{Extension, Manifest, ManifestError, Mode, SCHEMA_VERSION};
+use super::manifest::ManifestError;
 use super::pending::Proof;
 use super::report::Report;
-use super::store::{DEFAULT_STORE, MANIFEST, Store, StoreError};
+use super::store::{DEFAULT_STORE, Store, StoreError};
 use super::tree::Tree;
-use super::word::{Kind, Slot};
-use fill::FillError;
+use super::word::Slot;
+use build::Work;
+pub use bundle::{Bundle, BundleError, MAX_METADATA, Member};
+pub use fill::FillError;
 pub(super) use lock::Lock;
 pub(super) use lock::LockError;
 use place::PlaceError;
-pub use wanted::Wanted;
-use wanted::{Slotted, WantedError};
+pub use source::{Files, Known, Problem, Sources, Take};
+use wanted::WantedError;
+pub use wanted::{Address, Origin, Place, Slotted, Wanted};
 
 /// What the program was called with.
 #[derive(Debug, Clone)]
 pub struct Staging {
     pub tree: Tree,
     pub wanted: Wanted,
+    /// What a COSI file brings along.
+    pub bundle: Option<Bundle>,
     /// Before what the wanted set says.
     pub store: Option<PathBuf>,
     /// Instead of what is found.
@@ -51,11 +59,11 @@ pub struct Staging {
 #[derive(Debug)]
 pub enum Event<'a> {
     Reused {
-        url: &'a str,
+        of: &'a Origin,
         from: Slot,
     },
     Copied {
-        url: &'a str,
+        of: &'a Origin,
         done: u64,
         size: u64,
     },
@@ -105,8 +113,12 @@ const LEFTOVER: &str = ".staging-";
 
 /// # Errors
 /// [`StageError`]; then both slots are as they were.
-pub fn stage(staging: &Staging, said: &mut dyn FnMut(&Event<'_>)) -> Result<Staged, StageError> {
-    let slotted = staging.wanted.slotted()?;
+pub fn stage(
+    staging: &Staging,
+    sources: &mut dyn Sources,
+    said: &mut dyn FnMut(&Event<'_>),
+) -> Result<Staged, StageError> {
+    let slotted = staging.wanted.slotted(staging.bundle.as_ref())?;
     let path = staging.store.clone().or_else(|| staging.wanted.os.extension_store.clone());
     let path = path.unwrap_or_else(|| DEFAULT_STORE.into());
     if slotted.is_empty() && is_unused(&staging.tree, &path)? {
@@ -122,8 +134,8 @@ pub fn stage(staging: &Staging, said: &mut dyn FnMut(&Event<'_>)) -> Result<Stag
     clear(&store)?;
     let proof = store.proof()?;
     store.mark_pending(slot)?;
-    let work = Work { staging, store: &store, slot, directory: directory(&store, slot) };
-    let built = work.build(&slotted, said);
+    let work = Work::new(staging, &store, slot);
+    let built = work.build(&slotted, sources, said);
     if built.is_err() {
         withdraw(&store, &proof);
     }
@@ -170,11 +182,6 @@ fn make_below(directory: &Path, inside: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Of one process: another's leftovers are cleared before.
-fn directory(store: &Store, slot: Slot) -> PathBuf {
-    store.root().join(format!("{LEFTOVER}{slot}-{}", std::process::id()))
-}
-
 /// Removes what interrupted stagings left.
 pub(super) fn clear(store: &Store) -> io::Result<()> {
     for entry in fs::read_dir(store.root())? {
@@ -185,150 +192,4 @@ pub(super) fn clear(store: &Store) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-struct Work<'a> {
-    staging: &'a Staging,
-    store: &'a Store,
-    slot: Slot,
-    directory: PathBuf,
-}
-
-/// Where a wanted image is.
-enum Found {
-    Here((Slot, Extension)),
-    There(fill::Opened),
-}
-
-/// An image on its way.
-enum Way {
-    Reused(Extension),
-    Copied { reserved: fill::Reserved, file: PathBuf },
-}
-
-impl Work<'_> {
-    fn build(
-        &self,
-        slotted: &[Slotted],
-        said: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Staged, StageError> {
-        fs::create_dir(&self.directory)?;
-        for kind in Kind::BOTH {
-            fs::create_dir(self.directory.join(kind.directory()))?;
-        }
-        let ways = self.ways(slotted, said)?;
-        let reused = ways.iter().filter(|way| matches!(way, Way::Reused(_))).count();
-        let mut extensions = Vec::new();
-        for (wanted, way) in slotted.iter().zip(ways) {
-            extensions.push(match way {
-                Way::Reused(extension) => extension,
-                Way::Copied { reserved, file } => {
-                    let url = wanted.url.shown();
-                    let size = fill::copy(reserved, wanted, |done, size| {
-                        said(&Event::Copied { url, done, size });
-                    })?;
-                    fill::admit(wanted, size, &file, &self.directory)?
-                }
-            });
-        }
-        self.warn(&extensions, said);
-        let staged = Staged::Set { slot: self.slot, extensions: extensions.len(), reused };
-        self.write(extensions)?;
-        Ok(staged)
-    }
-
-    /// Links what is there, and takes the room for all the rest before any of it is copied.
-    fn ways(
-        &self,
-        slotted: &[Slotted],
-        said: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Vec<Way>, StageError> {
-        // A set that cannot be read has nothing to reuse, and is about to be replaced or is the running one.
-        let sets = Slot::BOTH.into_iter().filter_map(|slot| self.store.manifest(slot).ok()?);
-        let sets: Vec<_> = sets.collect();
-        let mut found = Vec::new();
-        for wanted in slotted {
-            found.push(match fill::reusable(self.store, &sets, wanted) {
-                Some(reused) => Found::Here(reused),
-                None => Found::There(fill::open(&self.staging.tree, wanted)?),
-            });
-        }
-        let size = |found: &Found| match found {
-            Found::Here(_) => None,
-            Found::There(opened) => Some(opened.size),
-        };
-        fill::has_room(&self.directory, found.iter().filter_map(size))?;
-        let numbered = found.into_iter().zip(slotted).enumerate();
-        numbered.map(|(number, (found, wanted))| self.way(number, found, wanted, said)).collect()
-    }
-
-    fn way(
-        &self,
-        number: usize,
-        found: Found,
-        wanted: &Slotted,
-        said: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Way, StageError> {
-        match found {
-            Found::Here((from, mut extension)) => {
-                let old = self.store.found(from, &extension.file);
-                extension.file = fill::place(wanted.kind, &extension.name.file_name());
-                fill::reuse(&old, &self.directory.join(&extension.file))?;
-                said(&Event::Reused { url: wanted.url.shown(), from });
-                Ok(Way::Reused(extension))
-            }
-            Found::There(opened) => {
-                let file = self.directory.join(format!("new-{number}"));
-                Ok(Way::Copied { reserved: fill::reserve(opened, &file)?, file })
-            }
-        }
-    }
-
-    fn warn(&self, extensions: &[Extension], said: &mut dyn FnMut(&Event<'_>)) {
-        let os = os_id(&self.staging.tree);
-        for extension in extensions.iter().filter(|it| it.kind == Kind::Sysext) {
-            let id = extension.release.get("ID").unwrap_or_default();
-            if id != "_any" && Some(id) != os.as_deref() {
-                said(&Event::OtherOs { name: extension.name.as_str(), id });
-            }
-        }
-    }
-
-    fn write(&self, extensions: Vec<Extension>) -> Result<(), StageError> {
-        let manifest = Manifest {
-            schema_version: SCHEMA_VERSION.to_owned(),
-            slot: self.slot,
-            mode: self.staging.wanted.os.extension_mode.unwrap_or(Mode::Managed),
-            os_version: self.staging.os_version.clone(),
-            extensions,
-        };
-        manifest.check()?;
-        let bytes = serde_json::to_vec_pretty(&manifest)?;
-        // As the loader will read it: what it would refuse is not published.
-        Manifest::parse(&bytes, self.slot)?;
-        durable::write(&self.directory.join(MANIFEST), &bytes)?;
-        for kind in Kind::BOTH {
-            durable::flush(&self.directory.join(kind.directory()))?;
-        }
-        Ok(durable::flush(&self.directory)?)
-    }
-
-    /// The slot has the old set or the new one, never a mixture.
-    fn publish(&self) -> Result<(), StageError> {
-        let slot = self.store.directory(self.slot);
-        if slot.exists() {
-            durable::exchange(&self.directory, &slot)?;
-            // The old set: if it cannot be removed now, the next staging does.
-            drop(fs::remove_dir_all(&self.directory));
-        } else {
-            durable::put(&self.directory, &slot)?;
-        }
-        Ok(())
-    }
-}
-
-fn os_id(tree: &Tree) -> Option<String> {
-    let text = tree.read(Path::new("/etc/os-release"), 64 * 1024).ok()?;
-    let fields = super::release::parse_release(&String::from_utf8_lossy(&text)).ok()?;
-    fields.get("ID").map(str::to_owned)
 }

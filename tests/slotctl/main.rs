@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use trident_acl_agent::slots::Sha384;
+use trident_slots::Sha384;
 
 const STORE: &str = "var/trident/extensions";
 
