@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use trident_fetch::Network;
 use trident_slots::{
-    Address, Bundle, DEFAULT_STORE, Event, KeepError, Listing, Manifest, Origin, Sha384, Slot, StageError, Staged, Staging,
-    Store, Tree, Wanted, What, chain, stage,
+    Address, Bundle, DEFAULT_STORE, Event, KeepError, Listing, Manifest, Origin, Sha384, Slot,
+    StageError, Staged, Staging, Store, Tree, Wanted, What, chain, stage,
 };
 
 /// As for the loader.
@@ -154,7 +154,8 @@ fn staged(tree: Tree, store: Option<PathBuf>, asked: Stage) -> Outcome {
     let Stage { wanted, cosi, cosi_metadata_sha384, booted, slot, os_version, first, wait } = asked;
     let wanted = read(&wanted)?;
     let mut network = Network::new(tree.clone());
-    let bundle = cosi.map(|location| bundle(&mut network, &location, cosi_metadata_sha384.as_ref()));
+    let bundle =
+        cosi.map(|location| bundle(&mut network, &location, cosi_metadata_sha384.as_ref()));
     let bundle = bundle.transpose()?;
     let target = slot;
     let staging = Staging { tree, wanted, bundle, store, booted, target, os_version, first, wait };

@@ -46,11 +46,7 @@ impl Cosi {
     }
 
     /// Of `wanted`, those that are members.
-    pub(crate) fn fetch(
-        &self,
-        wanted: &[&Slotted],
-        take: &mut Take<'_>,
-    ) -> Result<(), FillError> {
+    pub(crate) fn fetch(&self, wanted: &[&Slotted], take: &mut Take<'_>) -> Result<(), FillError> {
         let members = wanted.iter().enumerate().filter_map(|(at, slotted)| match &slotted.origin {
             Origin::Member(member) => Some((at, *slotted, member)),
             Origin::Url { .. } => None,
@@ -85,12 +81,7 @@ fn fetch_passing(
     })
 }
 
-fn give(
-    from: impl Read,
-    at: usize,
-    member: &Member,
-    take: &mut Take<'_>,
-) -> Result<(), FillError> {
+fn give(from: impl Read, at: usize, member: &Member, take: &mut Take<'_>) -> Result<(), FillError> {
     take(at, &mut Image::new(from, member.compressed_size, member.sha384.clone()))
 }
 

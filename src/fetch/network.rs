@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use trident_slots::{
-    Address, Bundle, Files, FillError, Known, Origin, Place, Problem, Sha384, Slotted, Sources, Take,
-    Tree,
+    Address, Bundle, Files, FillError, Known, Origin, Place, Problem, Sha384, Slotted, Sources,
+    Take, Tree,
 };
 
 use super::cosi::Cosi;

@@ -50,8 +50,8 @@ fn reference(text: &str) -> Result<Reference, FetchError> {
 
 fn client() -> Result<Client, FetchError> {
     let trusted = trust::trusted().into_iter();
-    let trusted = trusted
-        .map(|it| Certificate { encoding: CertificateEncoding::Der, data: it.to_vec() });
+    let trusted =
+        trusted.map(|it| Certificate { encoding: CertificateEncoding::Der, data: it.to_vec() });
     let trusted: Vec<_> = trusted.collect();
     if trusted.is_empty() {
         return Err(FetchError::NoTrust);

@@ -61,6 +61,8 @@ impl Web {
         let (size, has_parts) = match (answer.status(), part) {
             (StatusCode::PARTIAL_CONTENT, Some(Part { from: 0, length: 1, size })) => (size, true),
             (StatusCode::OK, _) => (answer.content_length(), false),
+            // There is no first byte.
+            (StatusCode::RANGE_NOT_SATISFIABLE, _) => (Some(0), false),
             (StatusCode::PARTIAL_CONTENT, _) => return Err(FetchError::OtherPart),
             (status, _) => return Err(FetchError::Status(status.as_u16())),
         };
@@ -124,7 +126,8 @@ impl Remote for WebFile {
 }
 
 fn send(runtime: &Runtime, request: RequestBuilder) -> Result<Response, FetchError> {
-    runtime.block_on(request.send()).map_err(failed)
+    // Its timers are made when it is sent, and need the runtime then.
+    runtime.block_on(async { request.send().await }).map_err(failed)
 }
 
 /// The address may hold a secret.

@@ -41,7 +41,8 @@ pub(super) fn client_config() -> Option<ClientConfig> {
 /// The certificates that could be read, and that can be trust anchors.
 pub(super) fn trusted() -> Vec<CertificateDer<'static>> {
     let found = Found::read(&Places::now());
-    let is_good = |it: &CertificateDer<'_>| RootCertStore::empty().add(it.clone().into_owned()).is_ok();
+    let is_good =
+        |it: &CertificateDer<'_>| RootCertStore::empty().add(it.clone().into_owned()).is_ok();
     let all = found.certificates.into_iter().map(CertificateDer::from);
     let (good, bad): (Vec<_>, Vec<_>) = all.partition(is_good);
     let ignored = bad.len().saturating_add(found.broken);

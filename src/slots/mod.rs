@@ -15,6 +15,7 @@ mod links;
 mod load;
 mod manifest;
 mod mounts;
+mod object;
 mod overlay;
 mod pending;
 mod publish;
@@ -40,8 +41,8 @@ pub use recover::{LastFailure, RecoverError, recover};
 pub use release::{ReleaseError, id_of, parse_release};
 pub use report::{Failure, LeftOut, Outcome, Published, REPORT_PATH, Report, Step};
 pub use stage::{
-    Address, Bundle, BundleError, Event, Files, FillError, Known, MAX_METADATA, Member, Origin, Place,
-    Problem, Slotted, Sources, StageError, Staged, Staging, Take, Wanted, stage,
+    Address, Bundle, BundleError, Event, Files, FillError, Known, MAX_METADATA, Member, Origin,
+    Place, Problem, Slotted, Sources, StageError, Staged, Staging, Take, Wanted, stage,
 };
 pub use store::{DEFAULT_STORE, ImageError, Store, StoreError};
 pub use tree::{Tree, TreeError};

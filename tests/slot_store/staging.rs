@@ -125,7 +125,8 @@ const REPORT: &str = r#"{"schemaVersion":"1.0","loaderVersion":"0.1.0","outcome"
     "store":"/var/trident/extensions","updateBoot":false,"published":[],"leftOut":[],"steps":[]}"#;
 
 fn run(staging: &Staging) -> Result<Staged, String> {
-    stage(staging, &mut Files::new(staging.tree.clone()), &mut |_| {}).map_err(|problem| chain(&problem))
+    stage(staging, &mut Files::new(staging.tree.clone()), &mut |_| {})
+        .map_err(|problem| chain(&problem))
 }
 
 fn entry_of(wanted: &Value) -> String {
@@ -231,7 +232,7 @@ fn what_is_refused_changes_nothing() -> Result<()> {
     let cases = [
         ("slotted with a path", sysexts(&[&with("path", json!("/x"))]), "has a path"),
         ("no absolute path", sysexts(&[&with("url", json!("file://x.raw"))]), "absolute path"),
-        ("another scheme", sysexts(&[&with("url", json!("ftp://x"))]), "no file:// URL"),
+        ("another scheme", sysexts(&[&with("url", json!("ftp://x"))]), "has no URL of file"),
         ("twice", sysexts(&[&tools, &tools]), "stands there twice"),
         ("the same path", sysexts(&[&at_p("file:///x"), &at_p("file:///y")]), "two extensions"),
         ("the same id and name", sysexts(&[&tools, &again]), "twice"),
@@ -357,6 +358,21 @@ fn the_second_staging_says_who_holds_the_lock_or_waits() -> Result<()> {
     let waiting = std::thread::spawn(move || run(&patient));
     drop(lock);
     ensure!(waiting.join().unwrap().is_ok());
+    Ok(())
+}
+
+/// Two versions of one extension, each the image of a slot: the second must not be written over a link to the first.
+#[test]
+fn two_reused_images_of_one_name_are_refused_and_stay_as_they_are() -> Result<()> {
+    let host = Host::new()?;
+    let (first, second) = (host.sysext("tools", "first")?, host.sysext("tools", "second")?);
+    host.stage(json!({ "sysexts": [&first] })).unwrap();
+    let mut to_a = host.staging(json!({ "sysexts": [&second] }));
+    to_a.booted = Some(Slot::B);
+    run(&to_a).unwrap();
+    let refused = host.stage(json!({ "sysexts": [&second, &first] })).unwrap_err();
+    ensure!(refused.contains("another image of the set"), "{refused}");
+    ensure!(host.set(Slot::A) == [entry_of(&second)] && host.set(Slot::B) == [entry_of(&first)]);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The set that takes a slot's place: built in a directory beside the slots, exchanged in one step.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::super::durable;
@@ -122,10 +122,14 @@ impl<'a> Work<'a> {
         mut extension: Extension,
         wanted: &Slotted,
         said: &mut Said<'_>,
-    ) -> io::Result<Extension> {
+    ) -> Result<Extension, StageError> {
         let old = self.store.found(from, &extension.file);
         extension.file = fill::place(wanted.kind, &extension.name.file_name());
-        fill::reuse(&old, &self.directory.join(&extension.file))?;
+        let new = self.directory.join(&extension.file);
+        if new.exists() {
+            return Err(FillError::taken(wanted, extension.file).into());
+        }
+        fill::reuse(&old, &new)?;
         said(&Event::Reused { of: &wanted.origin, from });
         Ok(extension)
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use super::super::object::object;
 use super::super::word::{Kind, Sha384, is_component};
 use super::wanted::Scope;
 
@@ -57,9 +58,12 @@ pub enum BundleError {
 }
 
 #[derive(Deserialize)]
+struct Whole(#[serde(deserialize_with = "object")] Metadata);
+
+#[derive(Deserialize)]
 struct Metadata {
-    #[serde(default)]
-    extensions: Option<Bundle>,
+    #[serde(default, deserialize_with = "object")]
+    extensions: Bundle,
 }
 
 impl Bundle {
@@ -68,8 +72,7 @@ impl Bundle {
     /// # Errors
     /// [`BundleError`]
     pub fn parse(metadata: &[u8]) -> Result<Self, BundleError> {
-        let metadata: Metadata = serde_json::from_slice(metadata)?;
-        let bundle = metadata.extensions.unwrap_or_default();
+        let Whole(Metadata { extensions: bundle }) = serde_json::from_slice(metadata)?;
         let count = bundle.sysexts.len() + bundle.confexts.len();
         if count > MAX_EXTENSIONS {
             return Err(BundleError::TooMany(count));

@@ -42,6 +42,10 @@ impl FillError {
     pub fn source(wanted: &Slotted, source: impl Into<Problem>) -> Self {
         Self::Source { of: wanted.origin.to_string(), source: source.into() }
     }
+
+    pub(super) fn taken(wanted: &Slotted, file: String) -> Self {
+        Self::Refused { of: wanted.origin.to_string(), source: LookError::Taken(file) }
+    }
 }
 
 /// A wanted image that a slot holds already, whole.
@@ -71,14 +75,16 @@ pub(super) fn place(kind: Kind, file_name: &str) -> String {
     format!("{}/{file_name}", kind.directory())
 }
 
-/// Of another file system, or of one without hard links: a copy.
+/// A link, or a copy on a file system without hard links. Never over what is there: that may be a link to an
+/// image of the slot that runs.
 pub(super) fn reuse(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        Ok(()) => Ok(()),
-        Err(_) => {
-            fs::copy(from, to)?;
-            File::open(to)?.sync_all()
+        Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => {
+            let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o644).open(to)?;
+            io::copy(&mut File::open(from)?, &mut copy)?;
+            copy.sync_all()
         }
+        linked => linked,
     }
 }
 
@@ -175,9 +181,8 @@ pub(super) fn admit(come: Come<'_>, staging: &Path) -> Result<Extension, FillErr
     }
     let file = place(wanted.kind, &expected);
     let target = staging.join(&file);
-    let taken = || refused(io::Error::other(format!("{file} stands there twice")).into());
     if target.exists() {
-        return Err(taken());
+        return Err(FillError::taken(wanted, file));
     }
     durable::shift(from, &target).map_err(|source| FillError::Copy { of: of(), source })?;
     let hash = wanted.origin.hash().or(known.hash.clone());

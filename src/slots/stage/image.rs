@@ -35,6 +35,8 @@ pub enum LookError {
     NotForAny,
     #[error("the file is called {found}, and must be called {expected}: systemd goes by that name")]
     FileName { found: String, expected: String },
+    #[error("another image of the set stands at {0}")]
+    Taken(String),
 }
 
 /// What was found in it.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use super::super::manifest::{Mode, SourceKind};
+use super::super::object::object;
 use super::super::word::{Hash, Kind, Sha384};
 use super::bundle::{Bundle, Member};
 
@@ -15,6 +16,7 @@ use super::bundle::{Bundle, Member};
 /// not empty a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Wanted {
+    #[serde(deserialize_with = "object")]
     pub os: Os,
 }
 
