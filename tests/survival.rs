@@ -329,12 +329,16 @@ async fn the_node_goes_and_comes_back_and_a_stop_waits_for_no_server(
     let status = lab.terminal(STATUS, &stage, SOON).await?;
     expect_code(&lab, &status, "Success")?;
 
-    let published = || async {
+    let completed = || async {
         let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-        Ok(!state.contains("\"published\": false") && !state.contains("\"published\":false"))
+        anyhow::Ok(serde_json::from_str::<serde_json::Value>(&state)?["completed"].clone())
     };
-    eventually("all of it is recorded as published", published).await?;
-    let remembered = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
+    let all_published = || async {
+        let completed = completed().await?;
+        Ok(completed.as_array().is_some_and(|all| all.iter().all(|it| it["published"] == true)))
+    };
+    eventually("all of it is recorded as published", all_published).await?;
+    let remembered = completed().await?;
     lab.kube.delete_node(NODE);
     eventually("the watcher gives up", || async {
         Ok(lab.node.show(WATCHER, "ActiveState").await? == "failed")
@@ -344,7 +348,6 @@ async fn the_node_goes_and_comes_back_and_a_stop_waits_for_no_server(
     let said = lab.story();
     ensure!(said.contains("has not existed for 6s") && said.contains("kubelet"), "{said}");
     ensure!(lab.node.show(WATCHER, "NRestarts").await? == "0", "it was started again");
-    let state = lab.node.read_file("/var/lib/trident-acl-agent/state.json").await?;
-    ensure!(state == remembered, "{state}");
+    ensure!(completed().await? == remembered, "it forgot");
     Ok(())
 }

@@ -129,11 +129,16 @@ async fn every_sandbox_is_tight_and_works(setup: booted::Setup) -> Result<()> {
     Ok(())
 }
 
-/// The rollback with nothing to roll back, and the bus that goes away in a shutdown.
+/// The rollback with nothing to roll back, the bus that goes away in a shutdown, and a commit that counts as
+/// overdue while boot still has it queued: the uptime of a container is its host's.
 fn is_expected(said: &str) -> bool {
-    ["nothing to roll back", "lost systemd's signals", "cannot go on, trying again"]
-        .iter()
-        .any(|expected| said.contains(expected))
+    let expected = [
+        "nothing to roll back",
+        "lost systemd's signals",
+        "cannot go on, trying again",
+        "the commit is overdue",
+    ];
+    expected.iter().any(|expected| said.contains(expected))
 }
 
 async fn check_exposure(lab: &Lab, unit: &str) -> Result<()> {

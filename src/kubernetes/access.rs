@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderValue, Uri};
 use kube::Config as ClientConfig;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 use rustls::RootCertStore;
@@ -67,18 +67,15 @@ impl Access {
         let mut hasher = DefaultHasher::new();
         let kubeconfig = kubeconfig::read(&settings.kubeconfig, &mut hasher)?;
         let (cluster, mut user) = current(kubeconfig)?;
-        let server = match &settings.api_server {
-            Some(server) => server.clone(),
-            None => address(&cluster)?,
-        };
-        let server = server.as_str().parse().map_err(|_quoting| AccessError::Server)?;
-        let mut config = ClientConfig::new(server);
+        let server = settings.api_server.as_ref().map(Url::as_str);
+        let server = server.or(cluster.server.as_deref()).filter(|server| !server.is_empty());
+        let mut config = ClientConfig::new(address(server.ok_or(AccessError::NoServer)?)?);
         config.root_cert = authorities(&cluster, &mut hasher)?;
         config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
         config.tls_server_name = cluster.tls_server_name.filter(|name| !name.is_empty());
         config.proxy_url = proxy(cluster.proxy_url.as_deref(), &config.cluster_url)?;
         refuse(&user)?;
-        identity(&mut user, &mut hasher)?;
+        identity(&user, &mut hasher)?;
         let token = bearer(&mut user, &mut hasher)?;
         config.headers.extend(token.map(|token| (AUTHORIZATION, token)));
         config.auth_info = user;
@@ -113,12 +110,11 @@ fn current(kubeconfig: Kubeconfig) -> Result<(Cluster, AuthInfo), AccessError> {
     Ok((cluster, user))
 }
 
-fn address(cluster: &Cluster) -> Result<Url, AccessError> {
-    let server = cluster.server.as_deref().filter(|server| !server.is_empty());
-    let url = Url::parse(server.ok_or(AccessError::NoServer)?);
-    let url = url.map_err(|_quoting| AccessError::Server)?;
-    let usable = matches!(url.scheme(), "https" | "http") && url.has_host();
-    if usable { Ok(url) } else { Err(AccessError::Server) }
+fn address(server: &str) -> Result<Uri, AccessError> {
+    let uri: Uri = server.parse().map_err(|_quoting| AccessError::Server)?;
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    let usable = matches!(uri.scheme_str(), Some("https" | "http")) && has_host;
+    if usable { Ok(uri) } else { Err(AccessError::Server) }
 }
 
 /// `None`: the system's.
@@ -154,16 +150,17 @@ fn refuse(user: &AuthInfo) -> Result<(), AccessError> {
     }
 }
 
-/// Takes certificate and key in. What stands in the kubeconfig itself wins over a file.
-fn identity(user: &mut AuthInfo, hasher: &mut DefaultHasher) -> Result<(), AccessError> {
-    if let (None, Some(path)) = (&user.client_certificate_data, user.client_certificate.take()) {
-        let pem = read("client-certificate", &path, hasher)?;
-        user.client_certificate_data = Some(STANDARD.encode(pem));
+/// Takes note of certificate and key, which kube reads itself. What stands in the kubeconfig wins over a file.
+fn identity(user: &AuthInfo, hasher: &mut DefaultHasher) -> Result<(), AccessError> {
+    let (certificate, key) = (&user.client_certificate, &user.client_key);
+    let inline = (user.client_certificate_data.is_some(), user.client_key_data.is_some());
+    if let (false, Some(path)) = (inline.0, certificate) {
+        read("client-certificate", path, hasher)?;
     }
-    if let (None, Some(path)) = (&user.client_key_data, user.client_key.take()) {
-        user.client_key_data = Some(STANDARD.encode(read("client-key", &path, hasher)?).into());
+    if let (false, Some(path)) = (inline.1, key) {
+        read("client-key", path, hasher)?;
     }
-    if user.client_certificate_data.is_some() != user.client_key_data.is_some() {
+    if (inline.0 || certificate.is_some()) != (inline.1 || key.is_some()) {
         return Err(AccessError::HalfAnIdentity);
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! The Node, as far as it is looked at.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::contract::Keys;
@@ -52,8 +54,12 @@ pub(super) struct Metadata {
     pub(super) name: String,
     uid: String,
     pub(super) resource_version: String,
-    annotations: Option<BTreeMap<String, String>>,
+    annotations: Option<Pairs>,
 }
+
+/// All annotations, as they come: they are gone through once.
+#[derive(Debug, Default)]
+struct Pairs(Vec<(String, String)>);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -76,10 +82,35 @@ impl Object {
 
     pub(super) fn keep(self, keys: &Keys) -> Node {
         let Metadata { uid, resource_version, annotations, .. } = self.metadata;
-        let mut annotations = annotations.unwrap_or_default();
-        annotations
-            .retain(|key, _| [&keys.request, &keys.status, &keys.commit_status].contains(&key));
-        Node { uid, resource_version, annotations }
+        let ours = [&keys.request, &keys.status, &keys.commit_status];
+        let mut node = Node { uid, resource_version, annotations: BTreeMap::new() };
+        for (key, value) in annotations.unwrap_or_default().0 {
+            if ours.contains(&&key) {
+                node.annotations.insert(key, value);
+            }
+        }
+        node
+    }
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Pairs {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(pair) = map.next_entry()? {
+            self.0.push(pair);
+        }
+        Ok(self)
     }
 }
 

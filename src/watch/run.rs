@@ -131,7 +131,7 @@ impl Loop {
     }
 
     /// A net below watch and signals.
-    async fn read_anew(&mut self) {
+    pub(super) async fn read_anew(&mut self) {
         self.reread = next_reread();
         let Some(api) = &self.watcher.api else { return };
         match api.get().await {

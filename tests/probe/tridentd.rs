@@ -142,9 +142,9 @@ async fn a_daemon_that_refuses_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_is_none_is_named() {
-    for address in
-        ["https://u:SECRET@h/SECRET", "/run/trident.sock", "unix://run/t.sock", "unix:///"]
-    {
+    let long = format!("unix:///{}", "x".repeat(200));
+    let relative = "unix://run/t.sock";
+    for address in ["https://u:SECRET@h/SECRET", "/run/trident.sock", relative, "unix:///", &long] {
         let arguments = ["--validate-connection", "tridentd", "--log-level", "error"];
         let mut command = command(&arguments, &[("TRIDENT_SOCKET", address)]);
         let (code, line) = one_line(run(&mut command).await);

@@ -92,3 +92,11 @@ fn what_is_older_does_not_replace_what_is_known() {
         assert_eq!(is_older(&new, &known), older, "{name}");
     }
 }
+
+#[test]
+fn the_slow_read_is_jittered() {
+    let now = Instant::now();
+    let waits: Vec<_> = (0..200).map(|_| (next_reread() - now).as_secs()).collect();
+    assert!(waits.iter().all(|wait| (150..=450).contains(wait)), "{waits:?}");
+    assert!(waits.iter().max() > waits.iter().min().map(|least| least + 100).as_ref(), "{waits:?}");
+}

@@ -1,6 +1,7 @@
 //! Never a busy loop, whatever the API server does; and it goes on when that is over.
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
+use tokio::runtime::Builder;
 use tokio::time::sleep;
 use trident_lab::kube::{Fault, Verb};
 
@@ -18,7 +19,9 @@ pub(super) fn reply(status: u16, body: &'static str, headers: &[(&str, &str)]) -
 }
 
 /// Name, fault, and how many requests it may at most draw in that time.
-pub(super) fn faults() -> Vec<(&'static str, Fault, usize)> {
+pub(super) type Case = (&'static str, Fault, usize);
+
+pub(super) fn faults() -> Vec<Case> {
     let json = [("content-type", "application/json")];
     vec![
         ("401", Fault::Status(401), MOST),
@@ -109,17 +112,39 @@ fn asked(news: &News) -> bool {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn of_the_first_read() -> Result<()> {
-    for (name, fault, most) in faults() {
-        outage(name, fault, Verb::Get, most).await?;
-    }
-    Ok(())
+/// Each case in a thread of its own, with a clock of its own, as they mostly sleep: what each came to.
+pub(super) fn side_by_side<T: Send, F: Future<Output = Result<T>>>(
+    cases: Vec<Case>,
+    run: impl Fn(Case) -> F + Sync,
+) -> Result<Vec<T>> {
+    let alone = |case| {
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        runtime.block_on(run(case))
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = cases.into_iter().map(|case| scope.spawn(|| alone(case))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("it panicked"))?)
+            .collect()
+    })
+}
+
+/// Name and trouble of each.
+fn outages(faults: Vec<Case>, verb: Verb) -> Result<Vec<(&'static str, String)>> {
+    side_by_side(faults, |(name, fault, most)| async move {
+        Ok((name, outage(name, fault, verb, most).await?.unwrap_or_default()))
+    })
+}
+
+#[test]
+fn of_the_first_read() -> Result<()> {
+    outages(faults(), Verb::Get).map(drop)
 }
 
 /// It goes the way of the first read; one of each kind.
-#[tokio::test(start_paused = true)]
-async fn of_the_list() -> Result<()> {
+#[test]
+fn of_the_list() -> Result<()> {
     let kinds = [
         "401",
         "403",
@@ -129,18 +154,15 @@ async fn of_the_list() -> Result<()> {
         "the body stops",
         "nothing in it",
     ];
-    for (name, fault, most) in faults().into_iter().filter(|(name, ..)| kinds.contains(name)) {
-        outage(name, fault, Verb::List, most).await?;
-    }
-    Ok(())
+    let faults = faults().into_iter().filter(|(name, ..)| kinds.contains(name)).collect();
+    outages(faults, Verb::List).map(drop)
 }
 
-#[tokio::test(start_paused = true)]
-async fn of_the_watch() -> Result<()> {
+#[test]
+fn of_the_watch() -> Result<()> {
     let gone =
         [("410 as status", Fault::Gone, MOST), ("410 in the stream", Fault::GoneInStream, MOST)];
-    for (name, fault, most) in faults().into_iter().chain(gone) {
-        let trouble = outage(name, fault, Verb::Watch, most).await?.unwrap_or_default();
+    for (name, trouble) in outages(faults().into_iter().chain(gone).collect(), Verb::Watch)? {
         let said = match name {
             "nothing in it" | "a sign-in page" => "each watch ends at once",
             "an endless body" => "the answer is larger than",

@@ -3,9 +3,9 @@
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
-use trident_lab::kube::Verb;
+use trident_lab::kube::{Fault, Verb};
 
-use super::rates::{OUTAGE, faults, reply};
+use super::rates::{Case, OUTAGE, faults, reply, side_by_side};
 use super::*;
 use crate::contract::{Code, Phase, Request, Status, Utc};
 use crate::decide::{Act, Key, Mark, Publish, apply};
@@ -72,30 +72,34 @@ fn said(cluster: &Cluster) -> Option<Status> {
     Status::from_json(&cluster.api.annotation(NODE, STATUS)?)
 }
 
-#[tokio::test(start_paused = true)]
-async fn never_a_busy_loop_and_never_lost() -> Result<()> {
+/// Ten minutes of it, and what follows.
+async fn refused((name, fault, most): Case) -> Result<()> {
+    let (cluster, log) = (Cluster::new()?, Log::new());
+    let mut saying = Saying::new(&cluster).await?;
+    cluster.api.inject(fault.on(Verb::Patch));
+    saying.go_on(OUTAGE).await?;
+    let patches = cluster.api.count(Verb::Patch);
+    // Each wait grows to 30 seconds and more; one that is too large is written twice.
+    ensure!((2..=most.min(60)).contains(&patches), "{name}: {patches} writes");
+    let requests = cluster.api.requests().len();
+    ensure!(requests <= 150, "{name}: {requests} requests");
+    ensure!(!saying.is_published()?, "{name}: taken for published");
+    cluster.api.clear_faults();
+    saying.go_on(AMPLE).await?;
+    ensure!(saying.is_published()?, "{name}: it gave up");
+    let said = said(&cluster).is_some_and(|said| said.says_the_same(&saying.publish.status));
+    ensure!(said, "{name}: something else is on the Node");
+    let errors = log.lines().iter().filter(|line| line.starts_with("ERROR")).count();
+    ensure!(errors <= 1 && log.lines().len() <= 6, "{name}: {:#?}", log.lines());
+    Ok(())
+}
+
+#[test]
+fn never_a_busy_loop_and_never_lost() -> Result<()> {
     let no_node = r#"{"kind":"Status","reason":"NotFound","code":404,"details":{"kind":"nodes"}}"#;
     let only_the_watch_knows = ("a Node that only the watch knows", reply(404, no_node, &[]), 60);
-    for (name, fault, most) in faults().into_iter().chain([only_the_watch_knows]) {
-        let (cluster, log) = (Cluster::new()?, Log::new());
-        let mut saying = Saying::new(&cluster).await?;
-        cluster.api.inject(fault.on(Verb::Patch));
-        saying.go_on(OUTAGE).await?;
-        let patches = cluster.api.count(Verb::Patch);
-        // Ten minutes: each wait grows to 30 seconds and more; one that is too large is written twice.
-        ensure!((2..=most.min(60)).contains(&patches), "{name}: {patches} writes");
-        let requests = cluster.api.requests().len();
-        ensure!(requests <= 150, "{name}: {requests} requests");
-        ensure!(!saying.is_published()?, "{name}: taken for published");
-        cluster.api.clear_faults();
-        saying.go_on(AMPLE).await?;
-        ensure!(saying.is_published()?, "{name}: it gave up");
-        let said = said(&cluster).is_some_and(|said| said.says_the_same(&saying.publish.status));
-        ensure!(said, "{name}: something else is on the Node");
-        let errors = log.lines().iter().filter(|line| line.starts_with("ERROR")).count();
-        ensure!(errors <= 1 && log.lines().len() <= 6, "{name}: {:#?}", log.lines());
-    }
-    Ok(())
+    let cases = faults().into_iter().chain([only_the_watch_knows]).collect();
+    side_by_side(cases, refused).map(drop)
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,5 +209,30 @@ async fn a_404_of_something_else_is_not_the_nodes_end() -> Result<()> {
         ensure!(matches!(saying.looping.watcher.node, Seen::Node(_)), "{body}");
         cluster.api.clear_faults();
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slow_read_finds_what_the_watch_lost() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let mut saying = Saying::new(&cluster).await?;
+    cluster.api.wait_for_watches(1, AMPLE).await?;
+    saying.looping.take_news();
+    // A load balancer forgot the watch; new connections are served.
+    cluster.api.inject(Fault::DropSilently);
+    cluster.api.clear_faults();
+    cluster.ask("missed");
+    for _ in 0..2 {
+        // The first may go by a connection that was forgotten too.
+        saying.looping.read_anew().await;
+    }
+    let Seen::Node(node) = &saying.looping.watcher.node else { anyhow::bail!("no Node") };
+    ensure!(node.annotations.get(REQUEST).is_some_and(|text| text == "missed"), "{node:?}");
+    let connected = |cluster: &Cluster| cluster.api.count(Verb::List);
+    let before = connected(&cluster);
+    cluster.api.inject(Fault::Hang.on(Verb::Get).times(1));
+    saying.looping.read_anew().await;
+    let anew = |_: &[_]| connected(&cluster) > before;
+    cluster.api.wait_for_requests(Duration::from_secs(30), anew).await?;
     Ok(())
 }

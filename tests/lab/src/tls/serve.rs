@@ -124,6 +124,8 @@ impl Front {
         let task = tokio::spawn(async move {
             loop {
                 if let Ok((tcp, _)) = listener.accept().await {
+                    // As the servers that this stands for do it.
+                    let _ = tcp.set_nodelay(true);
                     shared.clone().admit(tcp);
                 }
             }
