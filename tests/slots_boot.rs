@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use trident_lab::node::{BOOT_LIMIT, Builder, Layer, Node, Release};
 use trident_slots::Sha384;
@@ -32,7 +32,7 @@ macro_rules! on_each_release {
     };
 }
 
-on_each_release!(each_boot_merges_the_set_of_its_slot, a_failed_update_boot_goes_back);
+on_each_release!(each_boot_merges_the_set_of_its_slot, a_failed_load_goes_back_or_is_said);
 
 /// Built by `make build`, or by a plain `cargo build`.
 fn loader() -> Result<PathBuf> {
@@ -178,9 +178,57 @@ async fn each_boot_merges_the_set_of_its_slot(release: Release) -> Result<()> {
     Ok(())
 }
 
-/// An update's first boot whose set is not whole: the firmware goes back, and the reason is kept. On any other boot
-/// the host comes up without the set, and says so.
-async fn a_failed_update_boot_goes_back(release: Release) -> Result<()> {
+/// How a loader fails: each kind at a boot of an update, and again at another boot.
+#[derive(Clone, Copy, Debug)]
+enum Failing {
+    /// A required image is not there.
+    Exit,
+    /// The kernel kills it, half-way.
+    Crash,
+    /// The program that mounts a confext never ends.
+    Hang,
+}
+
+const FAILING: [Failing; 3] = [Failing::Exit, Failing::Crash, Failing::Hang];
+
+impl Failing {
+    /// The loader of slot b, failing so; what the recovery keeps is kept apart too.
+    fn into_initrd(self, layer: &Layer, number: usize) -> Result<()> {
+        // A slot whose set is whole is what the others fail at.
+        into_initrd(layer, if matches!(self, Self::Exit) { "b" } else { "a" })?;
+        let keep = format!(
+            "[Service]\nExecStart=/bin/cp /sysroot{STORE}/last-failure.json \
+             /sysroot/var/lib/trident/failure-{number}.json\n"
+        );
+        layer.install(
+            &format!("/etc/systemd/system/{RECOVERY_UNIT}.d/40-lab.conf"),
+            keep,
+            0o644,
+        )?;
+        let how = match self {
+            Self::Exit => return Ok(()),
+            Self::Crash => "[Service]\nSystemCallFilter=~openat2\n",
+            Self::Hang => {
+                layer.install("/usr/bin/mount", "#!/bin/sh\nexec sleep infinity\n", 0o755)?;
+                "[Service]\nTimeoutStartSec=1s\n"
+            }
+        };
+        layer.install(&format!("/etc/systemd/system/{LOADER_UNIT}.d/60-lab.conf"), how, 0o644)
+    }
+
+    /// systemd's word for it, and one of the reason.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Exit => ("exit-code", "required sysext tools"),
+            Self::Crash => ("core-dump", "did not come to its end"),
+            Self::Hang => ("timeout", "did not come to its end"),
+        }
+    }
+}
+
+/// An update's first boot whose load fails: the firmware goes back, and the reason is kept. On any other boot the
+/// host comes up without the set, and says so.
+async fn a_failed_load_goes_back_or_is_said(release: Release) -> Result<()> {
     let changes = changes()?;
     let builder = node(release, "recovery", changes.path());
     let builder = builder.argument("trident.update_boot=1").setup(|layer| {
@@ -188,10 +236,10 @@ async fn a_failed_update_boot_goes_back(release: Release) -> Result<()> {
         Ok(std::fs::remove_file(image)?)
     });
     let node = builder.initrd(|number, layer| match number {
-        1 => into_initrd(layer, "b"),
-        2 => into_initrd(layer, "a"),
+        1..=3 => FAILING[number - 1].into_initrd(layer, number),
+        4 => into_initrd(layer, "a"),
         _ => {
-            into_initrd(layer, "b")?;
+            FAILING[number - 5].into_initrd(layer, number)?;
             // Not an update's boot: the condition looks at the arguments of PID 1, which stay here.
             let never = "[Unit]\nConditionPathExists=/never\n";
             layer.install(
@@ -201,22 +249,35 @@ async fn a_failed_update_boot_goes_back(release: Release) -> Result<()> {
             )
         }
     });
-    // The first boot does not come up.
+    // The first three do not come up.
     let node = node.start().await?;
-    node.wait_boot(2, BOOT_LIMIT).await?;
+    node.wait_boot(4, BOOT_LIMIT).await?;
     ensure!(node.read_file("/usr/lib/tools.content").await? == "of-a");
-    let failure: Value =
-        serde_json::from_str(&node.read_file(&format!("{STORE}/last-failure.json")).await?)?;
-    let reason = failure["reason"].as_str().context("no reason")?;
-    ensure!(reason.contains("required sysext tools"), "{failure}");
-    ensure!(failure["slot"] == "b" && failure["result"] == "exit-code", "{failure}");
+    for (at, failing) in FAILING.into_iter().enumerate() {
+        let kept = changes.path().join(format!("failure-{}.json", at + 1));
+        let kept: Value = serde_json::from_slice(&std::fs::read(&kept)?)?;
+        let (result, word) = failing.words();
+        let reason = kept["reason"].as_str().context("no reason")?;
+        ensure!(kept["result"] == result && reason.contains(word), "{failing:?}: {kept}");
+        let slot = if matches!(failing, Failing::Exit) { Value::from("b") } else { Value::Null };
+        ensure!(kept["slot"] == slot, "{failing:?}: {kept}");
+    }
 
-    node.reboot().await?;
-    ensure!(node.boot_count() == 3);
-    let report = report(&node).await?;
-    ensure!(report["outcome"] == "failed" && report["slot"] == "b", "{report}");
-    if node.run(&["test", "-e", "/usr/lib/tools.content"]).await?.code != Some(1) {
-        bail!("a set that is not whole was merged: {}", merged(&node).await?);
+    for (at, failing) in FAILING.into_iter().enumerate() {
+        node.reboot().await?;
+        ensure!(node.boot_count() == at + 5, "{failing:?}");
+        let report = report(&node).await?;
+        ensure!(report["outcome"] == "failed", "{failing:?}: {report}");
+        let reason = report["failure"]["reason"].as_str().context("no reason")?;
+        ensure!(reason.contains(failing.words().1), "{failing:?}: {report}");
+        ensure!(
+            node.run(&["test", "-e", "/etc/conf.content"]).await?.code == Some(1),
+            "{failing:?}"
+        );
+        // What hangs at a confext has the sysexts behind it.
+        let sysexts = if matches!(failing, Failing::Hang) { Some(0) } else { Some(1) };
+        let there = node.run(&["test", "-e", "/usr/lib/tools.content"]).await?;
+        ensure!(there.code == sysexts, "{failing:?}: {}", merged(&node).await?);
     }
     Ok(())
 }

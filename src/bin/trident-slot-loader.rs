@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 use trident_slots::{
-    LastFailure, Options, Outcome, REPORT_PATH, RecoverError, Report, Slot, Strategy, Tree, chain,
-    load, recover,
+    DEFAULT_STORE, LastFailure, Options, Outcome, REPORT_PATH, RecoverError, Report, Slot,
+    Strategy, Tree, chain, load, recover,
 };
 
 const USAGE: &str = "\
@@ -106,6 +106,12 @@ fn run(arguments: Arguments) -> ExitCode {
 
 fn loaded(tree: &Tree, arguments: Arguments) -> bool {
     let Arguments { sysroot, store, slot, confext, .. } = arguments;
+    // If this process is killed, that is what its boot knows of it.
+    if let Err(problem) =
+        Report::begun(store.clone().unwrap_or_else(|| DEFAULT_STORE.into())).write(tree)
+    {
+        say(Level::Warning, &format!("cannot write {REPORT_PATH}: {problem}"));
+    }
     let report = load(&Options { tree: tree.clone(), sysroot, store, slot, confext });
     tell(&report);
     if let Err(problem) = report.write(tree) {

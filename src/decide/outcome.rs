@@ -138,6 +138,15 @@ pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &st
     }
 }
 
+/// A boot is good or bad by tridentd's word; what its extensions made of it is said beside that.
+#[must_use]
+pub fn with_extensions(mut verdict: Verdict, trouble: Option<&str>) -> Verdict {
+    if let Some(trouble) = trouble {
+        verdict.message = format!("{}; {trouble}", verdict.message);
+    }
+    verdict
+}
+
 /// "Nothing to commit" is success only where the version proves it: another boot-time unit was first.
 fn committed_by_another(request: &Request, from: &str, version: &str) -> Verdict {
     let on_target = match request.target_version() {

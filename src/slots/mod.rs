@@ -36,7 +36,7 @@ pub use fields::Fields;
 pub use keep::{Damage, Difference, KeepError, Listing, What};
 pub use load::{Options, load};
 pub use manifest::{Extension, Manifest, ManifestError, Mode, SCHEMA_VERSION, Source, SourceKind};
-pub use pending::{Pending, Proof};
+pub use pending::{ConfirmError, Pending, Proof, confirm_boot};
 pub use recover::{LastFailure, RecoverError, recover};
 pub use release::{ReleaseError, id_of, parse_release};
 pub use report::{Failure, LeftOut, Outcome, Published, REPORT_PATH, Report, Step};

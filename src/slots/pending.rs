@@ -3,11 +3,14 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::durable;
 use super::manifest::SCHEMA_VERSION;
-use super::store::Store;
-use super::tree::{bounded, regular_below};
+use super::report::{Outcome, Report};
+use super::stage::{Lock, LockError};
+use super::store::{Store, StoreError};
+use super::tree::{Tree, bounded, regular_below};
 use super::word::Slot;
 
 const PENDING: &str = "slot-loader.pending";
@@ -55,5 +58,36 @@ impl Store {
     /// Of the file system.
     pub fn confirm(&self) -> io::Result<bool> {
         durable::remove(&self.root().join(PENDING))
+    }
+}
+
+/// Why the mark of a boot that was committed still stands.
+#[derive(Debug, Error)]
+pub enum ConfirmError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("cannot work in the store")]
+    Io(#[from] io::Error),
+}
+
+/// After the boot that `report` is of was committed: its set is proved. Whether a mark was taken away. One of
+/// the other slot stays, and so does one whose set did not load.
+///
+/// # Errors
+/// [`ConfirmError`]; [`LockError::Held`] while somebody makes another set.
+pub fn confirm_boot(tree: &Tree, report: &Report) -> Result<bool, ConfirmError> {
+    let (Some(slot), false) = (report.slot, report.outcome == Outcome::Failed) else {
+        return Ok(false);
+    };
+    let Some(store) = Store::open(tree, &report.store)? else { return Ok(false) };
+    if store.proof()? == Proof::Proved {
+        return Ok(false);
+    }
+    let _lock = Lock::take(store.root(), false)?;
+    match store.proof()? {
+        Proof::Pending(other) if other != slot => Ok(false),
+        _ => Ok(store.confirm()?),
     }
 }

@@ -69,16 +69,16 @@ fn asked_store(tree: &Tree) -> Option<PathBuf> {
 }
 
 fn failure(tree: &Tree, said: &BTreeMap<String, String>) -> LastFailure {
-    let report = Report::read(tree);
+    let report = Report::read(tree).filter(Report::ended);
     let told = report.as_ref().and_then(|report| report.failure.as_ref());
     let result = said.get("MONITOR_SERVICE_RESULT").cloned();
     let reason = match (told, &result) {
         (Some(failure), _) => format!("{}: {}", failure.step, failure.reason),
         (None, Some(result)) => format!(
-            "the loader ended without a report ({result}{})",
+            "the loader did not come to its end ({result}{})",
             said.get("MONITOR_EXIT_STATUS").map(|it| format!(", {it}")).unwrap_or_default()
         ),
-        (None, None) => "the loader ended without a report".to_owned(),
+        (None, None) => "the loader did not come to its end".to_owned(),
     };
     let boot_id = tree.read(Path::new("/proc/sys/kernel/random/boot_id"), 1024).ok();
     LastFailure {

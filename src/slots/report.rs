@@ -39,6 +39,9 @@ pub struct Report {
     pub steps: Vec<Step>,
 }
 
+/// The step of a load that has not ended.
+const BEGUN: &str = "load";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -100,6 +103,19 @@ impl Report {
             left_out: Vec::new(),
             steps: Vec::new(),
         }
+    }
+
+    /// What stands there while a loader works, and stays there if it is killed: a load that did not end is a
+    /// failed one.
+    pub fn begun(store: PathBuf) -> Self {
+        let failure =
+            Failure { step: BEGUN.to_owned(), reason: "it did not come to its end".to_owned() };
+        Self { outcome: Outcome::Failed, failure: Some(failure), ..Self::new(store) }
+    }
+
+    /// Whether a loader got further than its beginning.
+    pub(super) fn ended(&self) -> bool {
+        self.failure.as_ref().is_none_or(|failure| failure.step != BEGUN)
     }
 
     /// Runs one step and notes how long it took, whatever it gave.

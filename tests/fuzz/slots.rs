@@ -1,8 +1,10 @@
-//! What the slot loader reads.
+//! What the slot loader and the stager read.
 
 use std::path::{Component, Path};
 
-use trident_acl_agent::slots::{CommandLine, Kind, Manifest, Slot, id_of, parse_release};
+use trident_acl_agent::slots::{
+    Bundle, CommandLine, Kind, Manifest, Slot, Wanted, id_of, parse_release,
+};
 
 use super::mutate;
 
@@ -26,6 +28,35 @@ fn manifest() {
         }
         let written = serde_json::to_vec(&manifest).unwrap();
         assert_eq!(Manifest::parse(&written, Slot::A).unwrap(), manifest);
+    });
+}
+
+const COSI: &str = r#"{"version":"1.1","images":[{"image":{"path":"images/root.img.zst"}}],"extensions":{"sysexts":[
+{"image":{"path":"images/tools.raw.zst","compressedSize":512,"uncompressedSize":4096,
+"sha384":"000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"}}],
+"confexts":[{"image":{"path":"images/sub/conf.zst","compressedSize":1,"uncompressedSize":18446744073709551615,
+"sha384":"111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111"},
+"path":"/etc/x","scope":"shared"}]}}"#;
+
+/// A member that is obeyed lies below `images/`, and the set that it makes has each once.
+#[test]
+fn cosi_metadata() {
+    assert_eq!(Bundle::parse(COSI.as_bytes()).unwrap().members().count(), 2, "past the parser");
+    let parts =
+        [COSI, "..", "/", "images/", "\\u0000", "slotted", ",\"scope\":\"slotted\"", "[]", "{}"];
+    let wanted: Wanted = serde_json::from_str(r#"{"os":{}}"#).unwrap();
+    mutate::each(&parts, |bytes| {
+        let Ok(bundle) = Bundle::parse(bytes) else { return };
+        for member in bundle.members() {
+            let path = Path::new(&member.path);
+            let plain = |part| matches!(part, Component::Normal(_));
+            assert!(path.starts_with("images") && path.components().all(plain), "{path:?}");
+            assert!(!member.path.contains('\0') && path.components().count() > 1, "{path:?}");
+        }
+        let Ok(set) = wanted.slotted(Some(&bundle)) else { return };
+        for (at, one) in set.iter().enumerate() {
+            assert!(set.iter().take(at).all(|it| it != one), "{one:?}");
+        }
     });
 }
 

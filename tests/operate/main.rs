@@ -12,6 +12,7 @@ mod bench;
 mod answers;
 mod cookie;
 mod events;
+mod extensions;
 mod resumed;
 mod shapes;
 mod tridentd;

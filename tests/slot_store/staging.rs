@@ -16,7 +16,10 @@ use common::{Format, make_image, needed, put};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha384};
 use tempfile::TempDir;
-use trident_slots::{Event, Files, Proof, Slot, Staged, Staging, Store, Tree, What, chain, stage};
+use trident_slots::{
+    Event, Files, Proof, Report, Slot, Staged, Staging, Store, Tree, What, chain, confirm_boot,
+    stage,
+};
 
 const STORE: &str = "/var/trident/extensions";
 
@@ -160,6 +163,40 @@ fn a_set_is_staged_for_the_slot_that_does_not_run() -> Result<()> {
     let listing = host.store().list(&host.tree())?;
     ensure!(listing.differences.iter().all(|it| it.what == What::OnlyInB), "{listing:?}");
     ensure!(listing.differences.len() == 2 && listing.published.is_some());
+    Ok(())
+}
+
+/// A committed boot proves the set that it loaded, and no other.
+#[test]
+fn a_committed_boot_confirms_its_own_set() -> Result<()> {
+    let host = Host::new()?;
+    let os = json!({ "sysexts": [host.sysext("tools", "one")?] });
+    let report = |change: &str, value: Value| -> Report {
+        let mut report: Value = serde_json::from_str(REPORT).unwrap();
+        report["slot"] = json!("b");
+        report[change] = value;
+        serde_json::from_value(report).unwrap()
+    };
+    let good = || report("outcome", json!("published"));
+    ensure!(!confirm_boot(&host.tree(), &good())?, "there is no store");
+    host.stage(os).unwrap();
+    for (case, report) in [
+        ("a failed load", report("outcome", json!("failed"))),
+        ("the other slot's boot", report("slot", json!("a"))),
+        ("an unknown slot", report("slot", Value::Null)),
+        ("another store", report("store", json!("/srv/none"))),
+    ] {
+        ensure!(!confirm_boot(&host.tree(), &report)?, "{case}");
+        ensure!(host.store().proof()? == Proof::Pending(Slot::B), "{case}");
+    }
+    let lock = fs::File::options().write(true).open(host.at(&format!("{STORE}/.lock")))?;
+    lock.lock()?;
+    ensure!(confirm_boot(&host.tree(), &good()).is_err());
+    lock.unlock()?;
+    ensure!(confirm_boot(&host.tree(), &good())? && !confirm_boot(&host.tree(), &good())?);
+    ensure!(host.store().proof()? == Proof::Proved);
+    host.write(&format!("{STORE}/slot-loader.pending"), "{")?;
+    ensure!(confirm_boot(&host.tree(), &good())?, "a mark that cannot be read is one");
     Ok(())
 }
 

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::{LastFailure, Slot, recover};
+use super::super::{DEFAULT_STORE, LastFailure, Report, Slot, recover};
 use super::{Host, entry, in_store};
 
 fn said(result: &str, status: &str) -> BTreeMap<String, String> {
@@ -38,11 +38,15 @@ fn a_loader_that_said_nothing_is_told_by_systemd() {
     for (said, word) in [
         (said("timeout", "TERM"), "(timeout, TERM)"),
         (said("core-dump", "ABRT"), "(core-dump, ABRT)"),
-        (BTreeMap::new(), "without a report"),
+        (BTreeMap::new(), "did not come to its end"),
     ] {
-        let failure = recovered(&host, &said);
-        assert!(failure.reason.contains(word), "{failure:?}");
-        assert_eq!(failure.slot, None);
+        // Before it wrote anything, and while it was at work.
+        for _ in 0..2 {
+            let failure = recovered(&host, &said);
+            assert!(failure.reason.contains(word), "{failure:?}");
+            assert_eq!(failure.slot, None);
+            Report::begun(DEFAULT_STORE.into()).write(&host.tree()).unwrap();
+        }
     }
 }
 
