@@ -193,7 +193,7 @@ const FAILING: [Failing; 3] = [Failing::Exit, Failing::Crash, Failing::Hang];
 
 impl Failing {
     /// The loader of slot b, failing so; what the recovery keeps is kept apart too.
-    fn into_initrd(self, layer: &Layer, number: usize) -> Result<()> {
+    fn into_initrd(self, layer: &Layer, number: u32) -> Result<()> {
         // A slot whose set is whole is what the others fail at.
         into_initrd(layer, if matches!(self, Self::Exit) { "b" } else { "a" })?;
         let keep = format!(
@@ -206,11 +206,11 @@ impl Failing {
             0o644,
         )?;
         let how = match self {
-            Self::Exit => return Ok(()),
+            Self::Exit => "",
             Self::Crash => "[Service]\nSystemCallFilter=~openat2\n",
             Self::Hang => {
-                layer.install("/usr/bin/mount", "#!/bin/sh\nexec sleep infinity\n", 0o755)?;
-                "[Service]\nTimeoutStartSec=1s\n"
+                layer.install("/lab/mount", "#!/bin/sh\nexec /bin/sleep infinity\n", 0o755)?;
+                "[Service]\nTimeoutStartSec=1s\nEnvironment=PATH=/lab\n"
             }
         };
         layer.install(&format!("/etc/systemd/system/{LOADER_UNIT}.d/60-lab.conf"), how, 0o644)
@@ -220,7 +220,7 @@ impl Failing {
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Exit => ("exit-code", "required sysext tools"),
-            Self::Crash => ("core-dump", "did not come to its end"),
+            Self::Crash => ("signal", "did not come to its end"),
             Self::Hang => ("timeout", "did not come to its end"),
         }
     }
@@ -235,19 +235,26 @@ async fn a_failed_load_goes_back_or_is_said(release: Release) -> Result<()> {
         let image = layer.upper().join(format!(".{STORE}/b/sysexts/tools.raw"));
         Ok(std::fs::remove_file(image)?)
     });
-    let node = builder.initrd(|number, layer| match number {
-        1..=3 => FAILING[number - 1].into_initrd(layer, number),
-        4 => into_initrd(layer, "a"),
-        _ => {
-            FAILING[number - 5].into_initrd(layer, number)?;
-            // Not an update's boot: the condition looks at the arguments of PID 1, which stay here.
-            let never = "[Unit]\nConditionPathExists=/never\n";
-            layer.install(
-                &format!("/etc/systemd/system/{RECOVERY_UNIT}.d/50-lab.conf"),
-                never,
-                0o644,
-            )
+    let node = builder.initrd(|number, layer| {
+        let kind = FAILING.into_iter().nth((number as usize - 1) % 4);
+        match kind {
+            Some(failing) => failing.into_initrd(layer, number)?,
+            // What a boot before it had stands there still.
+            None => {
+                into_initrd(layer, "a")?;
+                layer.install(
+                    &format!("/etc/systemd/system/{LOADER_UNIT}.d/60-lab.conf"),
+                    "",
+                    0o644,
+                )?;
+            }
         }
+        if number <= 4 {
+            return Ok(());
+        }
+        // Not an update's boot: the condition looks at the arguments of PID 1, which stay here.
+        let never = "[Unit]\nConditionPathExists=/never\n";
+        layer.install(&format!("/etc/systemd/system/{RECOVERY_UNIT}.d/50-lab.conf"), never, 0o644)
     });
     // The first three do not come up.
     let node = node.start().await?;
@@ -265,7 +272,7 @@ async fn a_failed_load_goes_back_or_is_said(release: Release) -> Result<()> {
 
     for (at, failing) in FAILING.into_iter().enumerate() {
         node.reboot().await?;
-        ensure!(node.boot_count() == at + 5, "{failing:?}");
+        ensure!(node.boot_count() as usize == at + 5, "{failing:?}");
         let report = report(&node).await?;
         ensure!(report["outcome"] == "failed", "{failing:?}: {report}");
         let reason = report["failure"]["reason"].as_str().context("no reason")?;
