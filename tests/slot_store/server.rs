@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustls::pki_types::PrivateKeyDer;
@@ -22,6 +23,8 @@ pub(crate) struct Resource {
     /// Instead of 200.
     pub(crate) status: Option<u16>,
     pub(crate) headers: Vec<(String, String)>,
+    /// No answer is given while somebody holds it.
+    pub(crate) gate: Option<Arc<Mutex<()>>>,
     /// What a request must bring along, or it gets these headers and status 401.
     pub(crate) needs: Option<(String, Vec<(String, String)>)>,
 }
@@ -98,6 +101,15 @@ impl Server {
         format!("https://localhost:{}{path}", self.port)
     }
 
+    /// Waits until somebody asked for something.
+    pub(crate) fn wait_asked(&self) {
+        let limit = Instant::now() + Duration::from_secs(60);
+        while self.shared.asked.lock().unwrap().is_empty() {
+            assert!(Instant::now() < limit, "nobody asks");
+            std::thread::yield_now();
+        }
+    }
+
     /// Since it was asked last.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.shared.asked.lock().unwrap())
@@ -122,6 +134,7 @@ fn serve(tcp: TcpStream, tls: Arc<ServerConfig>, shared: &Shared) -> Result<()> 
         let resource = found.unwrap_or(missing);
         let (answer, body, cut) = answer(&resource, &head);
         shared.asked.lock().unwrap().push(Asked { path, head, sent: body.len() });
+        drop(resource.gate.as_ref().map(|gate| gate.lock()));
         let out = stream.get_mut();
         out.write_all(answer.as_bytes())?;
         out.write_all(&body)?;

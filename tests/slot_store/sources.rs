@@ -1,5 +1,8 @@
 //! Where images come from: servers, registries, COSI files; and what of it travels.
 
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
@@ -248,5 +251,40 @@ fn on_a_terminal_there_is_a_bar_and_elsewhere_a_line() -> Result<()> {
     host.emptied()?;
     let said = host.staged(&os["os"], &[], "staged 1")?;
     ensure!(!said.contains(['\r', '#']) && said.contains(&format!("{url}: {} bytes\n", raw.len())));
+    Ok(())
+}
+
+/// The second says who is at work, or waits until the first is done.
+#[test]
+fn of_two_stagings_at_once_the_second_waits_or_says_who_is_first() -> Result<()> {
+    let (host, server) = Host::with_server()?;
+    let (one, two) = (sysext("one", b"x")?, sysext("two", b"x")?);
+    let gate = Arc::new(Mutex::new(()));
+    let gated = Resource { gate: Some(Arc::clone(&gate)), ..Resource::of(one.clone()) };
+    server.put("/one.raw", gated);
+    server.put("/two.raw", Resource::of(two.clone()));
+    let wanted = |name: &str, raw: &[u8]| -> Result<String> {
+        let os = json!({ "os": { "sysexts": [wants(&server.url(&format!("/{name}.raw")), raw)] } });
+        Ok(host.file(&format!("{name}.json"), os.to_string())?.display().to_string())
+    };
+    let (one, two) = (wanted("one", &one)?, wanted("two", &two)?);
+    let stage = |wanted: &str, more: &[&str]| {
+        let mut command = host.command(&["stage", "--booted", "a", "--first", wanted]);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let held = gate.lock().unwrap();
+    let first = stage(&one, &[]).spawn()?;
+    server.wait_asked();
+    let refused = stage(&two, &[]).output()?;
+    let holder = format!("process {} works on the store", first.id());
+    ensure!(refused.status.code() == Some(75), "{refused:?}");
+    ensure!(crate::host::said(&refused).contains(&holder), "{refused:?}");
+    let second = stage(&two, &["--wait"]).spawn()?;
+    drop(held);
+    let (first, second) = (first.wait_with_output()?, second.wait_with_output()?);
+    ensure!(first.status.success() && second.status.success(), "{first:?} {second:?}");
+    let set = host.set()?;
+    ensure!(set.as_array().map(Vec::len) == Some(1) && set[0]["name"] == "two", "{set}");
     Ok(())
 }
