@@ -10,6 +10,7 @@ mod chain;
 mod command_line;
 mod durable;
 mod fields;
+mod gpt;
 mod keep;
 mod links;
 mod load;

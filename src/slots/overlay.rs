@@ -15,6 +15,7 @@ use rustix::mount::{
 };
 use thiserror::Error;
 
+use super::gpt::{PartError, loop_options};
 use super::mounts;
 
 /// Where images are mounted: `/run` moves along to the real root.
@@ -34,6 +35,8 @@ pub(super) enum OverlayError {
     NoMount { source: io::Error },
     #[error("cannot mount {}: {said}", image.display())]
     Image { image: PathBuf, said: String },
+    #[error("cannot mount {}", image.display())]
+    Table { image: PathBuf, source: PartError },
     #[error("{} holds no directory etc", .0.display())]
     NoEtc(PathBuf),
     #[error("these are more confexts than the kernel takes at once")]
@@ -62,8 +65,11 @@ impl Places {
     pub(super) fn mount_image(&self, number: usize, image: &Path) -> Result<PathBuf, OverlayError> {
         let point = self.images.join(number.to_string());
         directory(&point, 0o755)?;
+        let options = loop_options(image)
+            .map_err(|source| OverlayError::Table { image: image.to_owned(), source })?;
         let mut command = Command::new("mount");
-        command.args(["-o", "loop,ro,nosuid,nodev"]).arg("--").arg(image).arg(&point);
+        command.arg("-o").arg(format!("{options},ro,nosuid,nodev"));
+        command.arg("--").arg(image).arg(&point);
         let output = command.output().map_err(|source| OverlayError::NoMount { source })?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");

@@ -154,7 +154,7 @@ fn etc_stays_writable_over_the_confexts_of_each_slot() -> Result<()> {
         host.image("a", "two", Format::Erofs, &[("etc/app.conf", "two"), ("etc/two.conf", "two")])?,
     ];
     manifest(&host.store(), "a", &a)?;
-    let b = [host.image("b", "one", Format::Erofs, &[("etc/app.conf", "one of b")])?];
+    let b = [host.image("b", "one", Format::Partitioned, &[("etc/app.conf", "one of b")])?];
     manifest(&host.store(), "b", &b)?;
 
     let first = host.boot(

@@ -1,6 +1,7 @@
 //! `trident-slotctl` as a program: what it reads, what it says, how it ends.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::too_many_lines, reason = "a table is as long as its rows")]
 #![allow(clippy::disallowed_methods, reason = "they are the product's rules on files")]
 
 mod host;

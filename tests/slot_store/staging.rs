@@ -398,6 +398,20 @@ fn the_second_staging_says_who_holds_the_lock_or_waits() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn an_image_may_have_a_partition_table() -> Result<()> {
+    let host = Host::new()?;
+    let tree = host.dir.path().join("build/parted");
+    let release = tree.join("usr/lib/extension-release.d/extension-release.parted");
+    put(release, "ID=_any\nSYSEXT_ID=of-a-table\n")?;
+    make_image(&tree, &host.at("/images/parted.raw"), Format::Partitioned)?;
+    host.stage(json!({ "sysexts": [host.wanted("/images/parted.raw")?] })).unwrap();
+    let set = host.store().manifest(Slot::B)?.context("no set")?;
+    ensure!(set.extensions[0].id.as_str() == "of-a-table", "{set:?}");
+    ensure!(host.set(Slot::B).len() == 1);
+    Ok(())
+}
+
 /// Two versions of one extension, each the image of a slot: the second must not be written over a link to the first.
 #[test]
 fn two_reused_images_of_one_name_are_refused_and_stay_as_they_are() -> Result<()> {

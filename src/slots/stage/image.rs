@@ -9,6 +9,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use thiserror::Error;
 
 use super::super::fields::Fields;
+use super::super::gpt::{PartError, loop_options};
 use super::super::release::{MAX_BYTES, ReleaseError, id_of, parse_release};
 use super::super::tree::{bounded, regular_below};
 use super::super::word::{Id, Kind, Name, Word};
@@ -19,6 +20,8 @@ pub enum LookError {
     NoMount(#[source] io::Error),
     #[error("it cannot be mounted: {0}")]
     Mount(String),
+    #[error("it cannot be mounted")]
+    Table(#[from] PartError),
     #[error("cannot look into it")]
     Read(#[from] io::Error),
     #[error("it has {found} extension-release files of a {kind}, and must have one")]
@@ -61,8 +64,10 @@ pub(super) fn look_into(image: &Path, point: &Path, kind: Kind) -> Result<Found,
 }
 
 fn mount(image: &Path, point: &Path) -> Result<(), LookError> {
+    let options = loop_options(image)?;
     let mut command = Command::new("mount");
-    command.args(["-o", "loop,ro,nosuid,nodev,noexec", "--"]).args([image, point]);
+    command.arg("-o").arg(format!("{options},ro,nosuid,nodev,noexec"));
+    command.arg("--").args([image, point]);
     let output = command.output().map_err(LookError::NoMount)?;
     match output.status.success() {
         true => Ok(()),
