@@ -272,7 +272,7 @@ fn what_is_refused_changes_nothing() -> Result<()> {
         ("another scheme", sysexts(&[&with("url", json!("ftp://x"))]), "has no URL of file"),
         ("twice", sysexts(&[&tools, &tools]), "stands there twice"),
         ("the same path", sysexts(&[&at_p("file:///x"), &at_p("file:///y")]), "two extensions"),
-        ("the same id and name", sysexts(&[&tools, &again]), "twice"),
+        ("the same id and name", sysexts(&[&tools, &again]), "another image of the set"),
         (
             "shared mode",
             json!({ "sysexts": [&tools], "extensionMode": "shared" }),
