@@ -284,7 +284,7 @@ fn what_is_refused_changes_nothing() -> Result<()> {
             sysexts(&[
                 &json!({ "url": "file:///gone.raw", "sha384": zeros(), "scope": "slotted" }),
             ]),
-            "cannot open file:///gone.raw",
+            "cannot get file:///gone.raw",
         ),
         ("a directory", sysexts(&[&with("url", json!("file:///images"))]), "regular file"),
         ("other content", sysexts(&[&with("sha384", zeros())]), "SHA-384"),
