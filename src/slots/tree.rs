@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2};
+use rustix::io::Errno;
 use thiserror::Error;
 
 #[derive(Debug, Clone)]
@@ -44,10 +45,14 @@ impl Tree {
     /// # Errors
     /// Not found, or no directory.
     pub fn directory(&self, inside: &Path) -> io::Result<PathBuf> {
-        let root = openat2(CWD, &self.root, DIRECTORY, Mode::empty(), ResolveFlags::empty())?;
+        let root = open(&self.root, DIRECTORY, Mode::empty())?;
         let inside = inside.strip_prefix("/").unwrap_or(inside);
         let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
-        let found = openat2(root, inside, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        // Out of / leads nothing; and a sandbox that forbids set-uid files knows no openat2.
+        let found = match self.root.as_os_str() == "/" {
+            true => openat(root, inside, DIRECTORY, Mode::empty())?,
+            false => openat2(root, inside, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT)?,
+        };
         std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
     }
 
@@ -76,7 +81,7 @@ pub(super) fn bounded(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
 /// A regular file below a directory; a link anywhere on the way is an error, and so is anything else that
 /// can be opened.
 pub(super) fn regular_below(directory: &Path, inside: &str) -> io::Result<File> {
-    let found = openat2(CWD, directory, DIRECTORY, Mode::empty(), ResolveFlags::empty())?;
+    let found = open(directory, DIRECTORY, Mode::empty())?;
     // Looked at before it is opened: opening a device or a pipe does something.
     let looked = below(&found, inside, OFlags::PATH)?;
     if !File::from(looked).metadata()?.is_file() {
@@ -89,8 +94,18 @@ pub(super) fn regular_below(directory: &Path, inside: &str) -> io::Result<File> 
     }
 }
 
+/// Step by step, none of them a link or upwards.
 fn below(directory: &OwnedFd, inside: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(openat2(directory, inside, flags, Mode::empty(), within)?)
+    let mut here = directory.try_clone()?;
+    let mut parts = Path::new(inside).components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let flags = if parts.peek().is_some() { DIRECTORY } else { flags | OFlags::CLOEXEC };
+        let next = openat(&here, name, flags | OFlags::NOFOLLOW, Mode::empty());
+        here = next.map_err(|problem| match problem {
+            Errno::NOTDIR => io::Error::other("its directory is a link, or none"),
+            other => other.into(),
+        })?;
+    }
+    Ok(here)
 }

@@ -91,7 +91,7 @@ fn a_failed_load_publishes_nothing() {
                 host.link(&sysexts, host.at("/elsewhere").to_str().unwrap());
             },
             "images",
-            "symbolic links",
+            "its directory is a link",
         ),
         (
             "it is a pipe",
