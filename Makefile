@@ -12,24 +12,36 @@ SLOTCTL ?= target/release/trident-slotctl
 export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
 export LAB_LOADER ?= $(CURDIR)/target/release/trident-slot-loader
 
-.PHONY: help build check test demo soak bench setup install
+.PHONY: help build stops check test test-kill test-real demo soak bench setup install
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 build: ## Build the program, small and fast
 	$(CARGO) build --release --locked
 
+stops: ## Build the program that the kill matrix stops; never shipped
+	$(CARGO) build --package trident-acl-agent --profile stop-points --features stop-points --locked
+
 check: ## Format and lints, nothing is changed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --test control_plane --locked -- -D warnings
 
 setup: ## Install the packages that the tests and the demo need (root, Debian)
 	@CARGO="$(CARGO)" packaging/setup
 
-test: setup ## Set everything up and run all tests, the booted nodes included (root)
+test: setup stops ## Set everything up and run all tests, the booted nodes included (root)
 	$(CARGO) build --release --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+test-kill: setup stops ## Stop it at every step, in both ways; ROWS= names a part of them (half an hour)
+	ROWS="$(ROWS)" $(CARGO) test --locked --test kill the_whole_matrix -- --ignored --nocapture
+
+test-real: setup ## Run the agent against the real kube-apiserver, etcd and kubectl (root, Go)
+	tests/control-plane/build
+	$(CARGO) build --release --locked
+	$(CARGO) test --test control_plane --locked -- --test-threads=3
 
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked

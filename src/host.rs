@@ -20,6 +20,9 @@ const BOOT_ID_CREDENTIAL: &str = "boot-id";
 /// Larger files are not what they should be.
 const MAX_BYTES: u64 = 1024 * 1024;
 
+/// Longest version, in bytes: none longer can be asked for, and it stands in every status.
+const MAX_VERSION: usize = 256;
+
 /// A host tree: `/`, or a directory in tests.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -69,7 +72,7 @@ impl Host {
     pub fn version_in_file(&self, how: &CurrentVersion) -> Result<String, HostError> {
         let text = self.read(&how.path)?;
         os_release::value(&text, &how.key)
-            .filter(|version| !version.is_empty())
+            .filter(|version| (1..=MAX_VERSION).contains(&version.len()))
             .ok_or_else(|| HostError::NoVersion { path: how.path.clone(), key: how.key.clone() })
     }
 

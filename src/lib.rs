@@ -23,6 +23,8 @@ pub mod operate;
 pub use trident_slots as slots;
 /// The memory: record, store, lock.
 pub mod state;
+/// The steps at which it may be stopped, by name.
+pub mod steps;
 /// Door: transient units and their results, logind, notify, journal.
 pub mod systemd;
 /// Door: tridentd, typed calls with deadlines.

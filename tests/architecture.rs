@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "architecture/effects.rs"]
+mod effects;
 #[path = "architecture/scan.rs"]
 mod scan;
 
@@ -21,7 +23,7 @@ struct Room {
     never: &'static [&'static str],
 }
 
-const ROOMS: [Room; 14] = [
+const ROOMS: [Room; 15] = [
     Room {
         name: "contract",
         imports: &[],
@@ -54,7 +56,8 @@ const ROOMS: [Room; 14] = [
             "crate::state::replace",
         ],
     },
-    Room { name: "state", imports: &["contract"], never: &["tokio", "async"] },
+    Room { name: "steps", imports: &[], never: &["tokio", "tracing"] },
+    Room { name: "state", imports: &["contract", "steps"], never: &["tokio", "async"] },
     Room {
         name: "slots",
         imports: &[],
@@ -63,10 +66,10 @@ const ROOMS: [Room; 14] = [
     Room { name: "fetch", imports: &["slots"], never: &["trident_acl_agent"] },
     Room { name: "config", imports: &["contract"], never: &["tokio", "async"] },
     Room { name: "host", imports: &["config"], never: &[] },
-    Room { name: "kubernetes", imports: &["contract", "config"], never: &[] },
-    Room { name: "systemd", imports: &["contract", "config"], never: &[] },
-    Room { name: "trident", imports: &["contract", "config"], never: &[] },
-    Room { name: "omaha", imports: &["contract", "config"], never: &[] },
+    Room { name: "kubernetes", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "systemd", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "trident", imports: &["contract", "config", "steps"], never: &[] },
+    Room { name: "omaha", imports: &["contract", "config", "steps"], never: &[] },
     Room {
         name: "watch",
         imports: &["contract", "decide", "state", "config", "host", "kubernetes", "systemd"],

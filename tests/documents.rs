@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 const CONFIGURATION: &str = "docs/configuration.md";
 const OPERATIONS: &str = "docs/operations.md";
+const RELIABILITY: &str = "docs/reliability.md";
 /// Of the reconcile timer: two passes and what lies between.
 const TWO_PASSES: Duration = Duration::from_secs(120);
 
@@ -146,28 +147,43 @@ fn each_link_leads_somewhere() -> Result<()> {
 
 #[test]
 fn each_promise_names_its_test() -> Result<()> {
-    let readme = read("README.md")?;
-    let held = rows(&readme).into_iter().filter_map(|cells| cells.get(1).cloned());
-    let named: Vec<_> = held.filter(|cell| cell.contains("::")).collect();
-    assert!(named.len() > 10, "{named:?}");
-    let parts = named.iter().flat_map(|cell| cell.split('`')).filter(|part| part.contains("::"));
-    for name in parts {
-        let (place, test) = name.split_once("::").context("no test")?;
-        assert!(has_test(&tests_of(place)?, test), "{name}");
+    for (page, at_least) in [("README.md", 10), (RELIABILITY, 10)] {
+        let text = read(page)?;
+        let held = rows(&text).into_iter().filter_map(|cells| cells.get(1).cloned());
+        let named: Vec<_> = held.filter(|cell| cell.contains("::")).collect();
+        assert!(named.len() > at_least, "{page}: {named:?}");
+        let cells = named.iter().flat_map(|cell| cell.split('`'));
+        for name in cells.filter(|part| part.contains("::")) {
+            let (place, test) = name.split_once("::").context("no test")?;
+            assert!(has_test(&tests_of(place)?, test), "{page}: {name}");
+        }
     }
+    Ok(())
+}
+
+#[test]
+fn each_step_is_described() -> Result<()> {
+    let declared: Vec<_> =
+        trident_acl_agent::steps::Step::ALL.iter().map(|step| step.name().to_owned()).collect();
+    let text = read(RELIABILITY)?;
+    let table = text.split("\n\n").find(|part| part.starts_with("| step |")).context("no table")?;
+    let written: Vec<_> = rows(table).iter().skip(2).map(|cells| bare(&cells[0])).collect();
+    assert_eq!(written, declared);
     Ok(())
 }
 
 /// The source of an integration test, in one file or several, or of a room's unit tests.
 fn tests_of(place: &str) -> Result<String> {
-    let integration = format!("tests/{place}.rs");
-    if root().join(&integration).exists() {
-        return read(&integration);
-    }
     let (modules, room) = (root().join("tests").join(place), root().join("src").join(place));
-    let directory = if modules.exists() { modules } else { room.join("tests") };
-    let files = std::fs::read_dir(&directory).with_context(|| format!("no tests of {place}"))?;
-    files.map(|file| Ok(std::fs::read_to_string(file?.path())?)).collect()
+    let single = [modules.with_extension("rs"), room.join("tests.rs")];
+    let mut files: Vec<_> = single.into_iter().filter(|it| it.exists()).collect();
+    for directory in [modules, room.join("tests")].iter().filter(|it| it.exists()) {
+        for file in std::fs::read_dir(directory)? {
+            files.push(file?.path());
+        }
+    }
+    ensure!(!files.is_empty(), "no tests of {place}");
+    files.iter().map(|file| Ok(std::fs::read_to_string(file)?)).collect()
 }
 
 /// As a function, or as the first thing that a macro of tests is given.

@@ -10,12 +10,13 @@ use serde_json::json;
 use tokio::time::sleep;
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, OLD, Request, SOON, STATUS};
 use trident_lab::nebraska::InstanceStatus;
-use trident_lab::trident::{InFlight, Method, Script};
+use trident_lab::trident::{Gate, InFlight, Method, Outcome, Script};
 use uuid::Uuid;
 
 booted::on_each_release!(
     a_killed_stage_is_resumed,
     an_operation_that_always_dies_is_given_up,
+    what_is_stuck_is_ended_by_systemd,
     nebraska_has_no_such_update,
     time_outs_and_a_busy_tridentd,
     a_commit_waits_for_tridentd,
@@ -26,6 +27,8 @@ booted::on_each_release!(
     the_connection_checks,
     the_boot_has_no_cycle_and_the_units_are_valid,
 );
+
+const COMMIT: &str = "trident-acl-agent-commit.service";
 
 /// Waits until the process of the operation's unit is another, and kills it.
 async fn kill_next(lab: &Lab, request: &Request, known: &mut String) -> Result<()> {
@@ -80,6 +83,74 @@ async fn an_operation_that_always_dies_is_given_up(setup: booted::Setup) -> Resu
     expect_code(&lab, &status, "AgentInternalError")?;
     let message = status["message"].as_str().context("no message")?;
     ensure!(message.contains("signal") && message.contains("4 starts"), "{message}");
+    Ok(())
+}
+
+/// systemd's own limit, shortened by drop-ins, ends a program that no longer runs its own.
+async fn what_is_stuck_is_ended_by_systemd(setup: booted::Setup) -> Result<()> {
+    let drop_in = |unit: &str| format!("/etc/systemd/system/{unit}.d/60-short.conf");
+    let operations = ["stage", "finalize", "rollback"].map(|it| format!("trident-acl-agent-{it}-"));
+    let short = |setup: booted::Setup, prefix: &String| {
+        setup.file(&drop_in(&format!("{prefix}.service")), "[Service]\nTimeoutStartSec=2s\n")
+    };
+    let setup = operations.iter().fold(setup, short);
+    let setup = setup.file(&drop_in(COMMIT), "[Service]\nTimeoutStartSec=2s\nRestartSec=100ms\n");
+    let lab = setup.boot().await?;
+    let id = Uuid::new_v4();
+    let stage = Request::stage(id);
+    let gate = get_stuck(&lab, &stage, Method::UpdateStage).await?;
+    let status = lab.terminal(STATUS, &stage, SOON).await?;
+    expect_code(&lab, &status, "AgentInternalError")?;
+    let message = status["message"].as_str().context("no message")?;
+    ensure!(message.contains("\"timeout\"") && message.contains("4 starts"), "{message}");
+    ensure!(lab.node.show(&stage.unit(), "Result").await? == "timeout");
+    gate.release();
+
+    carry_out(&lab, &Request::stage(id), "Success").await?;
+    let finalize = Request::finalize(id);
+    let gate = get_stuck(&lab, &finalize, Method::UpdateFinalize).await?;
+    goes_on(&lab, &finalize, Method::UpdateFinalize, gate).await?;
+    let rollback = Request::rollback(id);
+    let gate = get_stuck(&lab, &rollback, Method::RollbackFinalize).await?;
+    goes_on(&lab, &rollback, Method::RollbackFinalize, gate).await?;
+    ensure!(lab.version().await? == OLD && lab.node.boot_count() == 3);
+    Ok(())
+}
+
+/// The operation stops for good while tridentd works on its call.
+async fn get_stuck(lab: &Lab, request: &Request, method: Method) -> Result<Gate> {
+    let gate = lab.trident.hold(method, Script::new());
+    lab.ask(request)?;
+    gate.reached().await;
+    lab.node.systemctl(&["kill", "--signal=STOP", &request.unit()]).await?.text()?;
+    Ok(gate)
+}
+
+/// systemd ends it and the watcher starts it again, to one outcome; and the same with its commit.
+async fn goes_on(lab: &Lab, request: &Request, method: Method, gate: Gate) -> Result<()> {
+    eventually("it is started again", || async {
+        let records = lab.node.journal(&["-u", &request.unit()])?;
+        Ok(records.iter().any(|it| it["MESSAGE"].to_string().contains("running, start 2")))
+    })
+    .await?;
+    let commit = lab.trident.hold(Method::Commit, Script::new());
+    gate.release();
+    let status = lab.terminal(STATUS, request, SOON).await?;
+    expect_code(lab, &status, "Success")?;
+    let ends: Vec<_> = lab.trident.calls_of(method).into_iter().map(|it| it.outcome).collect();
+    let good = ends.iter().filter(|end| matches!(end, Some(Outcome::Succeeded(_))));
+    ensure!(good.count() == 1, "{method:?}: {ends:?}");
+
+    commit.reached().await;
+    lab.node.systemctl(&["kill", "--signal=STOP", COMMIT]).await?.text()?;
+    eventually("systemd ends it, and starts it again", || async {
+        let restarts = lab.node.show(COMMIT, "NRestarts").await?;
+        Ok(restarts.parse::<u32>().is_ok_and(|restarts| restarts > 0))
+    })
+    .await?;
+    commit.release();
+    committed(lab, request, "Success").await?;
+    ensure!(lab.codes(COMMIT_STATUS, request) == ["InProgress", "Success"]);
     Ok(())
 }
 

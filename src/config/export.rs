@@ -58,7 +58,15 @@ pub fn read_export(path: &Path) -> std::io::Result<Environment> {
 /// What a unit lacks: exported, and not in its own environment, of which these are the names. An empty value
 /// of its own counts: it means the default.
 pub fn missing(export: Environment, own: &BTreeSet<OsString>) -> Environment {
-    export.into_iter().filter(|(name, _)| !own.contains(OsStr::new(name))).collect()
+    let own: BTreeSet<_> = own.iter().map(|name| one_case(name)).collect();
+    export.into_iter().filter(|(name, _)| !own.contains(&one_case(OsStr::new(name)))).collect()
+}
+
+/// Who reads a proxy's variable knows it in either case: each stands for the other.
+fn one_case(name: &OsStr) -> OsString {
+    let upper = name.to_ascii_uppercase();
+    let either = FOREIGN.iter().any(|foreign| upper == **foreign);
+    if either { upper } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -71,6 +79,20 @@ mod tests {
 
     fn os(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn a_unit_s_own_proxy_wins_in_either_case() {
+        for (theirs, own) in [
+            ("HTTPS_PROXY", "https_proxy"),
+            ("https_proxy", "HTTPS_PROXY"),
+            ("NO_PROXY", "no_proxy"),
+            ("all_proxy", "ALL_PROXY"),
+        ] {
+            let lacks = |own: &str| missing(vars(&[(theirs, "")]), &BTreeSet::from([own.into()]));
+            assert_eq!(lacks(own), Environment::new(), "{theirs} {own}");
+            assert_eq!(lacks("trident_acl_agent_a"), vars(&[(theirs, "")]), "{theirs}");
+        }
     }
 
     #[test]

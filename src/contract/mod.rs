@@ -7,6 +7,7 @@ mod keys;
 mod message;
 /// Fixed ids of records in the journal.
 pub mod message_id;
+mod pem;
 mod redact;
 mod request;
 mod span;
@@ -19,6 +20,7 @@ pub use chain::chain;
 pub use id::Id;
 pub use keys::{Keys, NotASubdomain, is_dns_subdomain};
 pub use message::Message;
+pub use pem::pem_certificates;
 pub use redact::origin;
 pub use request::{Broken, Operation, Problem, Request, Update, Work};
 pub use span::{commit_span, log_end, operation_span, request_span, status_span};

@@ -1,7 +1,7 @@
 //! The state file does not know an operation, but the Node says that it was begun: the file was lost, or an
 //! answer of the API server was.
 
-use super::{Act, Recovery, View};
+use super::{Act, Recovery, View, is_on_target};
 use crate::contract::{Code, Id, Phase, Request, Status};
 
 /// In progress by the Node's word, and neither recorded nor asked for: without an end it would stay so for
@@ -86,12 +86,9 @@ fn ended(view: &View<'_>, status: &Status, code: Code, message: &str) -> Status 
     }
 }
 
-/// The active version decides. A rollback names none: there, any other than the one it left.
+/// The active version decides.
 fn recover(view: &View<'_>, request: &Request, status: &Status) -> Act {
-    let on_target = match (view.version, request.target_version()) {
-        (None, _) => false,
-        (Some(version), Some(target)) => version == target,
-        (Some(version), None) => status.from_version.as_deref().is_some_and(|from| from != version),
-    };
+    let from = status.from_version.as_deref().unwrap_or_default();
+    let on_target = is_on_target(request, from, view.version.unwrap_or_default());
     Act::Recover(Box::new(Recovery { request: request.clone(), status: status.clone(), on_target }))
 }

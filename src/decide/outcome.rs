@@ -114,8 +114,13 @@ pub fn after_finalize(answer: &Answer) -> Verdict {
     }
 }
 
-/// After `Commit`. `version`: what the node runs now.
-pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &str) -> Verdict {
+/// After `Commit`. `version`: what the node runs now, where that can be read.
+pub fn after_commit(
+    answer: &Answer,
+    request: &Request,
+    from: &str,
+    version: Option<&str>,
+) -> Verdict {
     match answer {
         Answer::Done { reboot: true, .. } => Verdict::new(
             Code::AgentInternalError,
@@ -125,7 +130,8 @@ pub fn after_commit(answer: &Answer, request: &Request, from: &str, version: &st
             committed_by_another(request, from, version)
         }
         Answer::Done { .. } => {
-            Verdict::new(Code::Success, format!("the node booted {version} and it was committed"))
+            let booted = version.unwrap_or("a version that cannot be read");
+            Verdict::new(Code::Success, format!("the node booted {booted} and it was committed"))
         }
         Answer::Failed { error, message } => {
             let code = match BOOT_FAILED.contains(&error.subkind.as_str()) {
@@ -147,22 +153,32 @@ pub fn with_extensions(mut verdict: Verdict, trouble: Option<&str>) -> Verdict {
     verdict
 }
 
-/// "Nothing to commit" is success only where the version proves it: another boot-time unit was first.
-fn committed_by_another(request: &Request, from: &str, version: &str) -> Verdict {
-    let on_target = match request.target_version() {
+/// Whether the version proves that the node runs what was asked for. A rollback names no target: there, any
+/// version other than the one it left. One that is not known proves nothing.
+pub fn is_on_target(request: &Request, from: &str, version: &str) -> bool {
+    match request.target_version() {
         Some(target) => version == target,
-        None => version != from,
+        None => !from.is_empty() && !version.is_empty() && version != from,
+    }
+}
+
+/// "Nothing to commit" is success only where the version proves it: another boot-time unit was first.
+fn committed_by_another(request: &Request, from: &str, version: Option<&str>) -> Verdict {
+    let Some(version) = version.filter(|version| !version.is_empty()) else {
+        let message = "tridentd has nothing to commit, and the version that the node runs cannot be read: \
+                       how it ended is not known";
+        return Verdict::new(Code::AgentInternalError, message);
     };
-    if on_target {
+    if is_on_target(request, from, version) {
         let message = format!("the node booted {version}; it had been committed already");
         Verdict::new(Code::Success, message)
-    } else if version == from {
+    } else if version == from && !from.is_empty() {
         let message =
             format!("the node came back on {version}; tridentd has nothing left to commit");
         Verdict::new(Code::TargetBootFailed, message)
     } else {
         let message = format!(
-            "the node runs {version}, which nobody asked for, and tridentd has nothing to commit"
+            "the node runs \"{version}\", from \"{from}\": that proves nothing, and tridentd has nothing to commit"
         );
         Verdict::new(Code::AgentInternalError, message)
     }

@@ -2,6 +2,7 @@
 //! slots themselves. Everything outside is read as a plain reader, so that the slots know of no runtime.
 
 mod body;
+mod contract;
 mod cosi;
 mod error;
 mod network;

@@ -63,7 +63,7 @@ fn a_version_is_read_from_any_file_under_any_key() {
 type Make = &'static dyn Fn(&Path);
 
 /// What is there instead of a version, and what is said of it under `error`.
-const UNREADABLE: [(&str, Make, &str); 14] = [
+const UNREADABLE: [(&str, Make, &str); 15] = [
     ("nothing", &|_| (), "cannot read /etc/release"),
     ("an empty file", &|path| write(path, b""), "no usable BUILD in /etc/release"),
     ("another key", &|path| write(path, b"VERSION_ID=1\n"), "no usable BUILD"),
@@ -71,6 +71,7 @@ const UNREADABLE: [(&str, Make, &str); 14] = [
     ("an open quote", &|path| write(path, b"BUILD=\"1\n"), "no usable BUILD"),
     ("no UTF-8 in the value", &|path| write(path, b"BUILD=1\xff\n"), "no usable BUILD"),
     ("NULs", &|path| write(path, &[0; 4096]), "no usable BUILD"),
+    ("more than a version", &|path| write(path, &of_length(257)), "no usable BUILD"),
     ("a directory", &|path| std::fs::create_dir(path).unwrap(), "cannot read /etc/release"),
     ("a pipe", &|path| node(path, FileType::Fifo, 0), "cannot read /etc/release"),
     ("a socket", &|path| node(path, FileType::Socket, 0), "cannot read /etc/release"),
@@ -79,6 +80,16 @@ const UNREADABLE: [(&str, Make, &str); 14] = [
     ("a loop", &|path| symlink("release", path).unwrap(), "cannot read /etc/release"),
     ("100 MB", &|path| File::create(path).unwrap().set_len(100_000_000).unwrap(), "is larger than"),
 ];
+
+fn of_length(bytes: usize) -> Vec<u8> {
+    format!("BUILD={}\n", "1".repeat(bytes)).into()
+}
+
+#[test]
+fn a_version_may_be_as_long_as_one_that_is_asked_for() {
+    let root = tree(|path| write(path, &of_length(256)));
+    assert_eq!(version(root.path(), "error").unwrap().len(), 256);
+}
 
 #[test]
 fn a_version_that_cannot_be_read_is_what_the_settings_say() {

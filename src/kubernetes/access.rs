@@ -21,6 +21,7 @@ use url::Url;
 use super::kubeconfig;
 use super::proxy::{ProxyError, proxy};
 use crate::config::Kubernetes;
+use crate::contract::pem_certificates;
 
 /// Why the kubeconfig does not lead to the API server.
 #[derive(Debug, Error)]
@@ -68,11 +69,11 @@ impl Access {
         let kubeconfig = kubeconfig::read(&settings.kubeconfig, &mut hasher)?;
         let (cluster, mut user) = current(kubeconfig)?;
         let server = settings.api_server.as_ref().map(Url::as_str);
-        let server = server.or(cluster.server.as_deref()).filter(|server| !server.is_empty());
+        let server = server.or(cluster.server.as_deref());
         let mut config = ClientConfig::new(address(server.ok_or(AccessError::NoServer)?)?);
         config.root_cert = authorities(&cluster, &mut hasher)?;
         config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
-        config.tls_server_name = cluster.tls_server_name.filter(|name| !name.is_empty());
+        config.tls_server_name = cluster.tls_server_name;
         config.proxy_url = proxy(cluster.proxy_url.as_deref(), &config.cluster_url)?;
         refuse(&user)?;
         identity(&user, &mut hasher)?;
@@ -113,7 +114,9 @@ fn current(kubeconfig: Kubeconfig) -> Result<(Cluster, AuthInfo), AccessError> {
 fn address(server: &str) -> Result<Uri, AccessError> {
     let uri: Uri = server.parse().map_err(|_quoting| AccessError::Server)?;
     let has_host = uri.host().is_some_and(|host| !host.is_empty());
-    let usable = matches!(uri.scheme_str(), Some("https" | "http")) && has_host;
+    // The one is what is needed, the other knows what a port is.
+    let good = has_host && Url::parse(server).is_ok();
+    let usable = matches!(uri.scheme_str(), Some("https" | "http")) && good;
     if usable { Ok(uri) } else { Err(AccessError::Server) }
 }
 
@@ -123,15 +126,17 @@ fn authorities(
     hasher: &mut DefaultHasher,
 ) -> Result<Option<Vec<Vec<u8>>>, AccessError> {
     let what = "certificate-authority";
-    let data = cluster.certificate_authority_data.as_deref().filter(|data| !data.is_empty());
-    let pem = match (data, &cluster.certificate_authority) {
+    let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
             STANDARD.decode(data).map_err(|_quoting| AccessError::Base64 { what })?
         }
         (None, Some(path)) => read(what, path, hasher)?,
         (None, None) => return Ok(None),
     };
-    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
+    let pem = String::from_utf8_lossy(&pem);
+    let certificates = pem_certificates(&pem);
+    let certificates =
+        certificates.filter_map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()).ok());
     // One that cannot be used must not spoil the others.
     let usable = certificates.filter(|it| RootCertStore::empty().add(it.clone()).is_ok());
     let usable: Vec<_> = usable.map(|certificate| certificate.to_vec()).collect();

@@ -14,6 +14,7 @@ use super::wire::{self, Lines};
 use super::{KubeError, Seen, Watch};
 use crate::config::{Config, Kubernetes};
 use crate::contract::{AGENT_VERSION, Keys};
+use crate::steps::{self, Step};
 
 const NODES: &str = "/api/v1/nodes";
 const CONNECT: Duration = Duration::from_secs(10);
@@ -82,7 +83,8 @@ impl NodeApi {
             true => api.get(self.name(), &parameters),
             false => api.get_metadata(self.name(), &parameters),
         };
-        self.node("reading the Node", request).await
+        let read = self.fetch_node("reading the Node", request);
+        steps::awaited(Step::NodeRead, "", read).await
     }
 
     /// What the Node is, from now on.
@@ -107,10 +109,11 @@ impl NodeApi {
             true => api.patch(self.name(), &parameters, &patch),
             false => api.patch_metadata(self.name(), &parameters, &patch),
         };
-        self.node("writing the status", request).await
+        let written = self.fetch_node("writing the status", request);
+        steps::awaited(Step::StatusWrite, key, written).await
     }
 
-    async fn node(&self, what: &'static str, request: Built) -> Result<Seen, KubeError> {
+    async fn fetch_node(&self, what: &'static str, request: Built) -> Result<Seen, KubeError> {
         match self.fetch::<Object>(what, request).await {
             Ok(node) => Ok(self.see(node)),
             Err(error) if error.is_no_node() => Ok(Seen::Gone),
@@ -130,7 +133,7 @@ impl NodeApi {
             true => api.list(&parameters),
             false => api.list_metadata(&parameters),
         };
-        self.fetch(what, request).await
+        steps::awaited(Step::NodeList, "", self.fetch(what, request)).await
     }
 
     /// The events after this version, for so long.
@@ -147,7 +150,8 @@ impl NodeApi {
             false => api.watch_metadata(&parameters, version),
         };
         let request = request.map_err(|source| KubeError::Request { what, source })?;
-        wire::stream(&self.0.client, what, request).await
+        let begun = wire::stream(&self.0.client, what, request);
+        steps::awaited(Step::NodeWatch, "", begun).await
     }
 
     /// A kubelet's credential may list and watch with this selector alone.

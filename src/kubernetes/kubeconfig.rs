@@ -29,13 +29,24 @@ fn parse(text: &str) -> Result<Kubeconfig, KubeconfigError> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(refused)?;
     let mut merged = Kubeconfig::default();
-    for document in documents {
+    for mut document in documents {
+        drop_empty(&mut document);
         // The cause would quote what it cannot use.
         let config = serde_json::from_value(document)
             .map_err(|_quoting| refused(YamlError::custom("it is YAML, but no kubeconfig")))?;
         merged = merged.merge(config)?;
     }
     Ok(merged)
+}
+
+/// client-go takes what is empty for what is not there, and tools write it so.
+fn drop_empty(document: &mut Value) {
+    for (list, held) in [("clusters", "cluster"), ("users", "user")] {
+        let named = document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for fields in named.filter_map(|it| it.get_mut(held)?.as_object_mut()) {
+            fields.retain(|_, value| value != "");
+        }
+    }
 }
 
 fn refused(source: YamlError) -> KubeconfigError {

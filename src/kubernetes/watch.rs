@@ -19,6 +19,7 @@ use super::node::{Event, Object};
 use super::wire::Lines;
 use super::{KubeError, NodeApi, Seen};
 use crate::contract::chain;
+use crate::steps::{self, Step};
 
 const WHAT: &str = "watching the Node";
 /// How long a watch is asked for, drawn anew each time: a fleet that lost its server together is not to stay
@@ -102,7 +103,9 @@ impl Watch {
                     return Ok(Heard::Ended);
                 }
             };
-            if let Some(seen) = take(&self.api, &mut self.version, &line)? {
+            let seen =
+                steps::done(Step::NodeSeen, "", || take(&self.api, &mut self.version, &line));
+            if let Some(seen) = seen? {
                 return Ok(Heard::Seen(seen));
             }
         }

@@ -12,6 +12,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use rustix::fs::{Mode, OFlags};
 
+use crate::steps::{self, Step};
+
 /// Longer ones are refused by most servers.
 const SIZE_LIMIT: usize = 8 * 1024;
 /// Of the whole file: the cookie and an origin.
@@ -56,7 +58,7 @@ impl CookieJar {
 
     /// Forgets the stored cookie.
     pub(super) fn clear(&self) {
-        match fs::remove_file(&self.path) {
+        match steps::done(Step::FileRemove, &self.path, || fs::remove_file(&self.path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.warn("clearing", &error),
             Ok(()) | Err(_) => {}
         }
@@ -157,12 +159,13 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     temporary_name.push(name);
     temporary_name.push(".new");
     let temporary = directory.join(temporary_name);
-    write_new(&temporary, content)?;
-    rename(&temporary, path)?;
-    File::open(directory)?.sync_all()
+    let file = steps::done(Step::FileWrite, &temporary, || write_new(&temporary, content))?;
+    steps::done(Step::FileFlush, &temporary, || file.sync_all())?;
+    steps::done(Step::FileRename, path, || rename(&temporary, path))?;
+    steps::done(Step::DirectoryFlush, path, || File::open(directory)?.sync_all())
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_new(path: &Path, content: &[u8]) -> io::Result<File> {
     // Left over from a crash; made anew so that its mode is ours.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -170,7 +173,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
-    file.sync_all()
+    Ok(file)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the flushes stand around it, in `replace`")]

@@ -13,6 +13,7 @@ use super::error::{Error, RedirectRefused};
 use super::identity::Server;
 use super::trust;
 use crate::contract::origin;
+use crate::steps::{self, Step};
 
 /// Longest answer that is read.
 const BODY_LIMIT: usize = 1024 * 1024;
@@ -67,7 +68,8 @@ impl Http {
         cookie: Option<HeaderValue>,
     ) -> Result<Answer, Error> {
         // Cancelled by the deadline: drops the connection.
-        match tokio::time::timeout(self.deadline, self.exchange(server, xml, cookie)).await {
+        let exchange = tokio::time::timeout(self.deadline, self.exchange(server, xml, cookie));
+        match steps::awaited(Step::OmahaPost, "", exchange).await {
             Ok(answer) => answer,
             Err(_elapsed) => Err(Error::TimedOut { server: server.clone(), after: self.deadline }),
         }

@@ -1,7 +1,4 @@
 //! Whom we trust: the system's CA certificates, or those that the environment names instead.
-//!
-//! Each certificate of a bundle is read by itself. The usual PEM readers let a certificate that
-//! lacks its END line take the following one with it, and one such would then undo a good one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,10 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Begins a section of a PEM file.
-const BEGIN: &str = "-----BEGIN ";
-/// Begins, after [`BEGIN`], a certificate.
-const CERTIFICATE: &str = "CERTIFICATE-----";
+use crate::contract::pem_certificates;
 
 /// Where certificates are read from.
 #[derive(Debug, Default)]
@@ -112,8 +106,8 @@ fn found_in(file: &Path) -> io::Result<Found> {
 /// Every certificate of a PEM text that can be decoded.
 fn certificates(text: &str) -> Found {
     let mut found = Found::default();
-    for section in text.split(BEGIN).skip(1).filter(|section| section.starts_with(CERTIFICATE)) {
-        match CertificateDer::from_pem_slice(format!("{BEGIN}{section}").as_bytes()) {
+    for pem in pem_certificates(text) {
+        match CertificateDer::from_pem_slice(pem.as_bytes()) {
             Ok(certificate) => {
                 found.certificates.insert(certificate.to_vec());
             }

@@ -17,12 +17,14 @@ pub(super) async fn within(
     mut call: impl AsyncFnMut(Duration) -> Result<Served, Error>,
 ) -> Result<Served, Error> {
     let begun = Instant::now();
+    let mut left = limit;
     loop {
-        match call(limit.saturating_sub(begun.elapsed())).await {
+        match call(left).await {
             // Without time for another call, what happened is the better answer than "no time".
             Err(error) if broke_off(&error) && begun.elapsed() + PAUSE < limit => {
                 warn!("the call broke off, calling again: {}", chain(&error));
                 sleep(PAUSE).await;
+                left = limit.saturating_sub(begun.elapsed());
             }
             served => return served,
         }

@@ -23,14 +23,18 @@ pub(super) async fn run(means: &Means, pending: &PendingCommit) -> Result<Code, 
     let begun = Status::begin(&pending.request, Phase::Commit, Some(from.clone()), Utc::now());
     means.store.update(|state| begin(state, pending, begun))?;
     let served = call(means).await?;
-    let version = means.host.version(&means.config.current_version).unwrap_or_default();
-    let verdict = after_commit(&answer(&served), &pending.request, from, &version);
+    let how = &means.config.current_version;
+    // What stands in for a version proves nothing.
+    let running = means.host.version_in_file(how).ok();
+    let verdict = after_commit(&answer(&served), &pending.request, from, running.as_deref());
     // Before the outcome is recorded: an attempt that dies in between does both again.
     let trouble = extensions::settle(&means.host, verdict.code);
     let verdict = with_extensions(verdict, trouble.as_deref());
     log_end(message_id::COMMIT_ENDED, verdict.code, &verdict.message);
     let code = verdict.code;
-    means.store.update(|state| record(state, pending, verdict, &version))?;
+    let version = running.or_else(|| means.host.version(how).ok());
+    let version = version.as_deref().or(pending.request.target_version()).unwrap_or(from);
+    means.store.update(|state| record(state, pending, verdict, version))?;
     Ok(code)
 }
 

@@ -1,7 +1,7 @@
 //! Finalize: arm the boot of the staged slot. The reboot is the watcher's.
 
 use super::OperateError;
-use super::arm::arm;
+use super::arm::{arm, earlier};
 use super::means::Means;
 use super::owe::owe;
 use super::record::ended;
@@ -15,7 +15,10 @@ pub(super) async fn run(
     operation: &InFlight,
     update: &Update,
 ) -> Result<Code, OperateError> {
-    let armed = arm(means, operation).await?;
+    let armed = match earlier(means, operation).await {
+        Some(armed) => armed,
+        None => arm(means, operation).await?,
+    };
     let verdict = after_finalize(&armed.answer);
     let good = verdict.code == Code::Success;
     ended(means, operation, verdict, |state| {

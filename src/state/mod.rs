@@ -2,7 +2,9 @@
 //! flushed before anything depends on it.
 
 mod file;
+mod found;
 mod record;
+mod salvage;
 mod store;
 #[cfg(test)]
 mod tests;

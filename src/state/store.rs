@@ -1,5 +1,5 @@
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,12 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tracing::error;
 
-use super::{State, file};
+use serde_json::Value;
 
-/// A larger file is not ours.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+use super::found::{Found, look, place};
+use super::salvage::salvage;
+use super::{State, file};
+use crate::steps::{self, Step};
 
 /// The state file of one machine.
 #[derive(Debug, Clone)]
@@ -38,10 +40,13 @@ pub struct OperationLock {
     _file: File,
 }
 
-/// Why a file is not obeyed.
-enum Unusable {
-    Unreadable(String),
-    Foreign,
+/// What a file is worth.
+enum Worth {
+    All(State),
+    /// What could be read of it, and what could not.
+    Part(State, String),
+    /// Nothing, and why.
+    Nothing(&'static str, String),
 }
 
 impl Store {
@@ -55,10 +60,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; a missing file is the empty state.
     pub fn read(&self) -> Result<State, StoreError> {
-        match self.parse(&self.bytes()?) {
-            Ok(state) => Ok(state),
+        match self.worth(&self.look()?.1) {
+            Worth::All(state) => Ok(state),
             // Looked at again under the lock: another process may have set it aside already.
-            Err(_) => self.update(|state| state.clone()),
+            Worth::Part(..) | Worth::Nothing(..) => self.update(|state| state.clone()),
         }
     }
 
@@ -69,11 +74,16 @@ impl Store {
     /// [`StoreError`]; then nothing was changed.
     pub fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         let _lock = self.lock("lock", Wait::Yes)?;
-        let bytes = self.bytes()?;
-        let before = match self.parse(&bytes) {
-            Ok(state) => state,
-            Err(why) => {
-                self.set_aside(&bytes, &why)?;
+        let (place, found) = self.look()?;
+        let before = match self.worth(&found) {
+            Worth::All(state) => state,
+            Worth::Part(state, lost) => {
+                self.keep_copy(&place, &found, &lost)?;
+                self.write(&place, &state)?;
+                state
+            }
+            Worth::Nothing(kind, why) => {
+                self.set_aside(&place, &found, (kind, &why))?;
                 State::default()
             }
         };
@@ -81,7 +91,7 @@ impl Store {
         let result = change(&mut state);
         if state != before {
             state.machine = Some(self.machine.clone());
-            self.write(&state)?;
+            self.write(&place, &state)?;
         }
         Ok(result)
     }
@@ -96,69 +106,103 @@ impl Store {
         Ok(self.lock("report", Wait::No)?.map(|file| OperationLock { _file: file }))
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, StoreError> {
+    /// What there is, and where links have led to it.
+    fn look(&self) -> Result<(PathBuf, Found), StoreError> {
         let failed = |source| StoreError::Read { path: self.path.clone(), source };
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(failed(source)),
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-        Ok(bytes)
+        let place = place(&self.path).map_err(failed)?;
+        let found = look(&place).map_err(failed)?;
+        Ok((place, found))
     }
 
-    fn parse(&self, bytes: &[u8]) -> Result<State, Unusable> {
-        if bytes.is_empty() && !self.path.exists() {
-            return Ok(State::default());
+    fn worth(&self, found: &Found) -> Worth {
+        let unreadable = |why: &str| Worth::Nothing("unreadable", why.to_owned());
+        let bytes = match found {
+            Found::Nothing => return Worth::All(State::default()),
+            Found::Other { .. } => return unreadable("it is no file"),
+            Found::File(bytes) => bytes,
+        };
+        let fields = match serde_json::from_slice(bytes) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) => return unreadable("it holds no object"),
+            Err(problem) => return unreadable(&problem.to_string()),
+        };
+        let machine = fields.get("machine").filter(|machine| !machine.is_null());
+        if machine.is_some_and(|machine| *machine != *self.machine) {
+            return Worth::Nothing("foreign", "it belongs to another machine".to_owned());
         }
-        let state: State = serde_json::from_slice(bytes)
-            .map_err(|problem| Unusable::Unreadable(problem.to_string()))?;
-        match &state.machine {
-            Some(machine) if *machine != self.machine => Err(Unusable::Foreign),
-            _ => Ok(state),
+        match serde_json::from_slice(bytes) {
+            Ok(state) => Worth::All(state),
+            Err(problem) => match salvage(fields) {
+                Some((state, lost)) => {
+                    Worth::Part(state, format!("{problem}; not taken over: [{}]", lost.join(", ")))
+                }
+                None => unreadable(&problem.to_string()),
+            },
         }
     }
 
     /// Named after its content: a crash loop leaves one file, not thousands.
-    fn set_aside(&self, bytes: &[u8], why: &Unusable) -> Result<(), StoreError> {
-        let suffix: String = hex(&Sha256::digest(bytes)).chars().take(8).collect();
-        let (kind, reason) = match why {
-            Unusable::Unreadable(problem) => ("unreadable", problem.as_str()),
-            Unusable::Foreign => ("foreign", "it belongs to another machine"),
+    fn aside(place: &Path, found: &Found, kind: &str) -> PathBuf {
+        let suffix = match found {
+            Found::Other { inode } => format!("{inode:08x}"),
+            Found::File(bytes) => hex(&Sha256::digest(bytes)).chars().take(8).collect(),
+            Found::Nothing => String::new(),
         };
-        let aside = self.path.with_added_extension(format!("{kind}-{suffix}"));
-        error!(kept = %aside.display(), "the state file cannot be used, going on without it: {}", reason);
-        file::rename_flushed(&self.path, &aside)
-            .map_err(|source| StoreError::Write { path: self.path.clone(), source })
+        place.with_added_extension(format!("{kind}-{suffix}"))
     }
 
-    fn write(&self, state: &State) -> Result<(), StoreError> {
+    fn set_aside(
+        &self,
+        place: &Path,
+        found: &Found,
+        (kind, why): (&str, &str),
+    ) -> Result<(), StoreError> {
+        let aside = Self::aside(place, found, kind);
+        error!(kept = %aside.display(), "the state file cannot be used, going on without it: {}", why);
+        file::rename_flushed(place, &aside).map_err(|source| self.not_written(source))
+    }
+
+    /// Before what could be read of it takes its place.
+    fn keep_copy(&self, place: &Path, found: &Found, lost: &str) -> Result<(), StoreError> {
+        let Found::File(bytes) = found else { return Ok(()) };
+        let aside = Self::aside(place, found, "unreadable");
+        error!(kept = %aside.display(), "the state file cannot be read as a whole, going on with what can be: {}", lost);
+        file::replace(&aside, bytes).map_err(|source| self.not_written(source))
+    }
+
+    fn write(&self, place: &Path, state: &State) -> Result<(), StoreError> {
         let bytes =
             serde_json::to_vec_pretty(state).map_err(|source| StoreError::Render { source })?;
-        file::replace(&self.path, &bytes)
-            .map_err(|source| StoreError::Write { path: self.path.clone(), source })
+        file::replace(place, &bytes).map_err(|source| self.not_written(source))
+    }
+
+    fn not_written(&self, source: io::Error) -> StoreError {
+        StoreError::Write { path: self.path.clone(), source }
     }
 
     fn lock(&self, name: &str, wait: Wait) -> Result<Option<File>, StoreError> {
         let path = self.path.with_added_extension(name);
-        let failed = |source| StoreError::Lock { path: path.clone(), source };
-        if let Some(directory) = self.path.parent() {
-            std::fs::create_dir_all(directory).map_err(failed)?;
-        }
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(failed)?;
-        match wait {
-            Wait::Yes => file.lock().map_err(failed)?,
-            Wait::No => match file.try_lock() {
-                Ok(()) => {}
-                Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-                Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
-            },
-        }
-        Ok(Some(file))
+        steps::done(Step::FileLock, &path, || locked(&path, &wait))
+            .map_err(|source| StoreError::Lock { path, source })
     }
+}
+
+/// The file that stands for the lock, made where it is missing; `None`: another holds it.
+fn locked(path: &Path, wait: &Wait) -> io::Result<Option<File>> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match wait {
+        Wait::Yes => file.lock()?,
+        Wait::No => match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(std::fs::TryLockError::Error(source)) => return Err(source),
+        },
+    }
+    Ok(Some(file))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,4 +1,5 @@
 mod golden;
+mod replaced;
 
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn an_unchanged_state_is_not_written() {
 
 #[test]
 fn garbage_is_set_aside_once_and_never_deleted() {
-    let garbage = ["", "null", "[]", "{", "\0\0\0\0", "{\"completed\":7}", "{\"operation\":{}}"];
+    let garbage = ["", "null", "[]", "{", "\0\0\0\0", "7", "{\"version\":1,\"complet"];
     for text in garbage {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");

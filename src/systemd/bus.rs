@@ -8,6 +8,7 @@ use zbus::proxy::CacheProperties;
 use zbus_systemd::{login1, systemd1};
 
 use super::SystemdError;
+use crate::steps::{self, Step};
 
 /// Of one call on the bus, and of connecting to it.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -24,11 +25,13 @@ impl Systemd {
     /// # Errors
     /// [`SystemdError::Connect`], [`SystemdError::ConnectTimedOut`], and whatever subscribing says.
     pub async fn connect() -> Result<Self, SystemdError> {
-        let systemd = match timeout(DEADLINE, Self::open()).await {
+        let opened = timeout(DEADLINE, Self::open());
+        let systemd = match steps::awaited(Step::BusConnect, "", opened).await {
             Ok(opened) => opened.map_err(|source| SystemdError::Connect { source })?,
             Err(_elapsed) => return Err(SystemdError::ConnectTimedOut { after: DEADLINE }),
         };
-        call("subscribing to systemd's signals", systemd.manager.subscribe()).await?;
+        call(Step::Subscribe, "subscribing to systemd's signals", systemd.manager.subscribe())
+            .await?;
         Ok(systemd)
     }
 
@@ -48,8 +51,11 @@ impl Systemd {
 
 /// One call, with a name for its error.
 pub(super) async fn call<T>(
-    what: impl Into<String>,
+    step: Step,
+    what: impl AsRef<str>,
     answer: impl Future<Output = zbus::Result<T>>,
 ) -> Result<T, SystemdError> {
-    answer.await.map_err(|source| SystemdError::Call { what: what.into(), source })
+    let what = what.as_ref();
+    let failed = |source| SystemdError::Call { what: what.to_owned(), source };
+    steps::awaited(step, what, answer).await.map_err(failed)
 }

@@ -5,6 +5,7 @@ use zbus::names::BusName;
 use super::bus::call;
 use super::{Systemd, SystemdError};
 use crate::contract::chain;
+use crate::steps::Step;
 
 /// logind's name on the bus.
 const LOGIND: &str = "org.freedesktop.login1";
@@ -16,7 +17,7 @@ impl Systemd {
     /// # Errors
     /// Refused, inhibited, unreachable. Nothing is rebooting then.
     pub async fn reboot(&self) -> Result<(), SystemdError> {
-        match call("asking logind for the reboot", self.login.reboot(false)).await {
+        match call(Step::Reboot, "asking logind for the reboot", self.login.reboot(false)).await {
             Err(error) if self.is_without_logind().await => {
                 warn!(
                     "logind is not on the bus, asking systemd for the reboot, which asks no inhibitor: {}",
@@ -24,7 +25,7 @@ impl Systemd {
                 );
                 let target = "reboot.target".to_owned();
                 let started = self.manager.start_unit(target, "replace-irreversibly".to_owned());
-                call("asking systemd for the reboot", started).await.map(drop)
+                call(Step::StartUnit, "asking systemd for the reboot", started).await.map(drop)
             }
             asked => asked,
         }
@@ -36,7 +37,7 @@ impl Systemd {
             let name = BusName::try_from(LOGIND)?;
             Ok(DBusProxy::new(&self.connection).await?.name_has_owner(name).await?)
         };
-        matches!(call("looking for logind", asked).await, Ok(false))
+        matches!(call(Step::NameHasOwner, "looking for logind", asked).await, Ok(false))
     }
 
     /// Whether a shutdown is under way, delayed ones included.
@@ -44,7 +45,8 @@ impl Systemd {
     /// # Errors
     /// systemd's own; a missing logind is no error.
     pub async fn is_shutting_down(&self) -> Result<bool, SystemdError> {
-        let state = call("reading systemd's state", self.manager.system_state()).await?;
+        let state =
+            call(Step::SystemState, "reading systemd's state", self.manager.system_state()).await?;
         if state == "stopping" {
             return Ok(true);
         }
@@ -52,7 +54,8 @@ impl Systemd {
             return Ok(false);
         }
         let preparing = self.login.preparing_for_shutdown();
-        Ok(call("asking logind whether it shuts down", preparing).await.unwrap_or(false))
+        let what = "asking logind whether it shuts down";
+        Ok(call(Step::PreparingForShutdown, what, preparing).await.unwrap_or(false))
     }
 
     /// Who blocks a shutdown: "who (why)" of each block inhibitor.
@@ -60,7 +63,8 @@ impl Systemd {
     /// # Errors
     /// logind's own.
     pub async fn shutdown_inhibitors(&self) -> Result<Vec<String>, SystemdError> {
-        let held = call("listing inhibitors", self.login.list_inhibitors()).await?;
+        let listed = self.login.list_inhibitors();
+        let held = call(Step::ListInhibitors, "listing inhibitors", listed).await?;
         Ok(held
             .into_iter()
             .filter(|held| held.0.split(':').any(|what| what == "shutdown") && held.3 != "delay")

@@ -4,7 +4,9 @@ use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
+use super::bus::call;
 use super::{Systemd, SystemdError};
+use crate::steps::Step;
 
 /// Between attempts to reach a bus that went away.
 const RECONNECT: Duration = Duration::from_secs(2);
@@ -27,9 +29,8 @@ pub async fn follow_jobs(prefix: &str, notify: &Notify) {
 async fn follow_once(prefix: &str, notify: &Notify, failures: &mut u32) -> String {
     let streamed = async {
         let systemd = Systemd::connect().await?;
-        let what = || "following systemd's jobs".to_owned();
-        let stream = systemd.manager.receive_job_removed().await;
-        let stream = stream.map_err(|source| SystemdError::Call { what: what(), source })?;
+        let followed = systemd.manager.receive_job_removed();
+        let stream = call(Step::Signals, "following systemd's jobs", followed).await?;
         Ok::<_, SystemdError>((systemd, stream))
     };
     let (_systemd, mut jobs) = match streamed.await {

@@ -8,6 +8,7 @@ use zbus_systemd::systemd1;
 use super::bus::call;
 use super::error::name;
 use super::{Systemd, SystemdError};
+use crate::steps::Step;
 
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 /// A unit as systemd sees it.
@@ -39,7 +40,8 @@ impl Systemd {
     /// [`SystemdError`], but not for a unit that does not exist.
     pub async fn unit(&self, unit: &str) -> Result<UnitState, SystemdError> {
         let what = || format!("reading the state of {unit}");
-        let path = match call(what(), self.manager.get_unit(unit.to_owned())).await {
+        let found = self.manager.get_unit(unit.to_owned());
+        let path = match call(Step::GetUnit, what(), found).await {
             Ok(path) => path,
             Err(SystemdError::Call { source, .. })
                 if name(&source).as_deref() == Some(NO_SUCH_UNIT) =>
@@ -48,7 +50,7 @@ impl Systemd {
             }
             Err(error) => return Err(error),
         };
-        self.state_at(path).await.map_err(|source| SystemdError::Call { what: what(), source })
+        call(Step::UnitProperties, what(), self.state_at(path)).await
     }
 
     async fn state_at(&self, path: OwnedObjectPath) -> zbus::Result<UnitState> {
@@ -97,7 +99,8 @@ impl Systemd {
             properties,
             Vec::new(),
         );
-        call(format!("starting {}", unit.name), started).await.map(drop)
+        let what = format!("starting {}", unit.name);
+        call(Step::StartTransientUnit, what, started).await.map(drop)
     }
 
     /// Starts a unit that is installed, and does not wait for it.
@@ -106,7 +109,7 @@ impl Systemd {
     /// systemd's own.
     pub async fn start(&self, unit: &str) -> Result<(), SystemdError> {
         let started = self.manager.start_unit(unit.to_owned(), "replace".to_owned());
-        call(format!("starting {unit}"), started).await.map(drop)
+        call(Step::StartUnit, format!("starting {unit}"), started).await.map(drop)
     }
 
     /// Takes the result of a failed unit away, so that its start limit counts anew.
@@ -115,7 +118,7 @@ impl Systemd {
     /// systemd's own; a unit that is not loaded is no error.
     pub async fn reset_failed(&self, unit: &str) -> Result<(), SystemdError> {
         let reset = self.manager.reset_failed_unit(unit.to_owned());
-        match call(format!("resetting {unit}"), reset).await {
+        match call(Step::ResetFailedUnit, format!("resetting {unit}"), reset).await {
             Err(SystemdError::Call { source, .. })
                 if name(&source).as_deref() == Some(NO_SUCH_UNIT) =>
             {
@@ -132,12 +135,12 @@ impl Systemd {
     /// systemd's own.
     pub async fn clear_finished(&self, patterns: &[String]) -> Result<(), SystemdError> {
         let listed = self.manager.list_units_by_patterns(Vec::new(), patterns.to_vec());
-        for unit in call("listing finished operations", listed).await? {
+        for unit in call(Step::ListUnits, "listing finished operations", listed).await? {
             let (unit, active, sub) = (unit.0, unit.3, unit.4);
             match (active.as_str(), sub.as_str()) {
                 ("active", "exited") => {
                     let stopped = self.manager.stop_unit(unit.clone(), "replace".to_owned());
-                    call(format!("clearing {unit}"), stopped).await?;
+                    call(Step::StopUnit, format!("clearing {unit}"), stopped).await?;
                 }
                 ("failed", _) => self.reset_failed(&unit).await?,
                 _ => {}
@@ -151,13 +154,14 @@ impl Systemd {
     /// # Errors
     /// systemd's own.
     pub async fn jobs(&self) -> Result<Vec<String>, SystemdError> {
-        let jobs = call("listing jobs", self.manager.list_jobs()).await?;
+        let jobs = call(Step::ListJobs, "listing jobs", self.manager.list_jobs()).await?;
         Ok(jobs.into_iter().map(|job| format!("{} ({} {})", job.1, job.2, job.3)).collect())
     }
 
     /// An operation without its sandbox is not started.
     async fn check_confined(&self, unit: &Transient) -> Result<(), SystemdError> {
-        let directories = call("reading the unit directories", self.manager.unit_path()).await?;
+        let known = self.manager.unit_path();
+        let directories = call(Step::UnitPath, "reading the unit directories", known).await?;
         for drop_in in &unit.drop_ins {
             if !directories.iter().any(|directory| Path::new(directory).join(drop_in).exists()) {
                 let (unit, drop_in) = (unit.name.clone(), drop_in.clone());

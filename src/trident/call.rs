@@ -9,7 +9,7 @@ use tonic::{Response, Status, Streaming};
 use super::Image;
 use super::error::{Error, Refusal};
 use super::outcome::{self, Served};
-use super::patience::{NotServed, deadline, ended, patiently};
+use super::patience::{Busy, NotServed, deadline, ended, patiently};
 use super::records::Relay;
 use super::wire::v1::commit_service_client::CommitServiceClient;
 use super::wire::v1::rollback_service_client::RollbackServiceClient;
@@ -20,6 +20,7 @@ use super::wire::v1::{
     RebootHandling, RebootManagement, RollbackFinalizeRequest, RollbackStageRequest,
     ServicingResponse, StageUpdateRequest,
 };
+use crate::steps::{self, Step};
 
 /// gRPC's default of 4 MiB would break a stage at one long log record.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
@@ -49,6 +50,15 @@ impl Call<'_> {
             Call::RollbackStage => "staging the rollback",
             Call::RollbackFinalize => "finalizing the rollback",
             Call::Commit => "committing",
+        }
+    }
+
+    /// What a daemon that is busy works on may be this very call, of an attempt that died: a boot must not be
+    /// armed twice, so the caller is to look first.
+    fn busy(&self) -> Busy {
+        match self {
+            Call::Finalize | Call::RollbackFinalize => Busy::Tell,
+            Call::Stage(_) | Call::RollbackStage | Call::Commit => Busy::WaitOut,
         }
     }
 
@@ -115,9 +125,11 @@ pub(super) async fn carry_through(
 ) -> Result<Served, Error> {
     let what = call.what();
     let until = deadline(limit);
-    let taken = patiently(what, limit, || begin(endpoint, call)).await?;
+    let begun = || steps::awaited(Step::ServicingCall, what, begin(endpoint, call));
+    let taken = patiently(what, limit, call.busy(), begun).await?;
     // Cancelled by the deadline: the daemon finishes a call whose client has gone.
-    let completed = timeout_at(until, read_through(what, taken))
+    let answer = timeout_at(until, read_through(what, taken));
+    let completed = steps::awaited(Step::ServicingAnswer, what, answer)
         .await
         .map_err(|_elapsed| Error::TimedOut { what, after: limit })??;
     outcome::read(what, completed)

@@ -129,6 +129,11 @@ pub enum Refusal {
 }
 
 impl Error {
+    /// The daemon runs another servicing call, or is starting; this one was not taken.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Unreachable { source: Refusal::Busy(_), .. })
+    }
+
     /// The daemon answers, but has no such call: it is older than this agent.
     pub fn is_unknown_call(&self) -> bool {
         matches!(self, Error::Status { code: Code::Unimplemented, .. })

@@ -8,6 +8,7 @@
 //! | the caller reboots; the daemon must not | [`Call`](call::Call) fills in `CALLER_HANDLES_REBOOT`, callers cannot choose |
 //! | a rollback is A/B or nothing | likewise `AB_ROLLBACK_REQUESTED` |
 //! | busy and starting mean "not yet" | every servicing call waits them out within its own deadline |
+//! | what a busy daemon works on may be the same finalize, of an attempt that died | a finalize comes back at once as [`Error::is_busy`], so that its caller looks before it asks again |
 //! | a call whose client went away runs on | [`Retry::FindOut`]: neither a failure nor a reason to start over blindly |
 //! | success may mean that nothing was done | [`Served::kind`] has no default |
 //!
@@ -40,11 +41,13 @@ pub use error::{Error, Failure, Location, Refusal, Retry};
 pub use outcome::{RebootStatus, Served, ServicingKind, ServicingState};
 
 use call::Call;
-use patience::{NotServed, once, patiently};
+use patience::{Busy, NotServed, once, patiently};
 use wire::v1::VersionRequest;
 use wire::v1::version_service_client::VersionServiceClient;
 use wire::v1preview::GetServicingStateRequest;
 use wire::v1preview::status_service_client::StatusServiceClient;
+
+use crate::steps::{self, Step};
 
 /// The server resets streams with any other authority.
 const ORIGIN: &str = "http://localhost";
@@ -96,7 +99,7 @@ impl Trident {
         self.serve(Call::Stage(image), deadline).await
     }
 
-    /// Arms the boot into what is staged; the reboot is left to the caller.
+    /// Arms the boot into what is staged; the reboot is left to the caller. Does not wait out a busy daemon.
     pub async fn finalize(&self, deadline: Duration) -> Result<Served, Error> {
         self.serve(Call::Finalize, deadline).await
     }
@@ -106,7 +109,7 @@ impl Trident {
         self.serve(Call::RollbackStage, deadline).await
     }
 
-    /// Arms the boot into the previous volume; the reboot is left to the caller.
+    /// Arms the boot into the previous volume; the reboot is left to the caller. Does not wait out a busy daemon.
     pub async fn rollback_finalize(&self, deadline: Duration) -> Result<Served, Error> {
         self.serve(Call::RollbackFinalize, deadline).await
     }
@@ -119,7 +122,8 @@ impl Trident {
     /// The daemon's servicing state; `None` where it does not offer the question. At most 10 s.
     pub async fn servicing_state(&self) -> Result<Option<ServicingState>, Error> {
         let what = "asking tridentd for its servicing state";
-        let answer = patiently(what, QUESTION_LIMIT, || self.ask_state(what)).await;
+        let asked = || steps::awaited(Step::ServicingState, "", self.ask_state(what));
+        let answer = patiently(what, QUESTION_LIMIT, Busy::WaitOut, asked).await;
         match answer {
             Ok(state) => Ok(Some(state)),
             Err(error) if error.is_unknown_call() => Ok(None),
@@ -130,7 +134,8 @@ impl Trident {
     /// The daemon's version: one attempt, at most 10 s.
     pub async fn version(&self) -> Result<String, Error> {
         let what = "asking tridentd for its version";
-        once(what, QUESTION_LIMIT, || self.ask_version(what)).await
+        let asked = || steps::awaited(Step::TridentVersion, "", self.ask_version(what));
+        once(what, QUESTION_LIMIT, asked).await
     }
 
     async fn serve(&self, call: Call<'_>, deadline: Duration) -> Result<Served, Error> {

@@ -138,11 +138,11 @@ fn failure(what: &'static str, error: Option<TridentError>) -> Failure {
         Ok(kind) => kind.as_str_name().to_owned(),
     };
     let subkind =
-        if error.subkind.is_empty() { UNKNOWN.to_owned() } else { redact::text(&error.subkind) };
+        if error.subkind.is_empty() { UNKNOWN.to_owned() } else { redact::word(&error.subkind) };
     let location = error
         .location
         .as_ref()
-        .map(|location| Location { path: redact::text(&location.path), line: location.line });
+        .map(|location| Location { path: redact::word(&location.path), line: location.line });
     Failure { what, kind, subkind, message: message(&error), location }
 }
 

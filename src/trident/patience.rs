@@ -10,6 +10,15 @@ use super::backoff::Backoff;
 use super::error::{Error, Refusal};
 use super::redact;
 
+/// What to do about a daemon that runs another servicing call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// Ask again until it takes this one.
+    WaitOut,
+    /// Say so.
+    Tell,
+}
+
 /// Why one attempt brought nothing.
 #[derive(Debug)]
 pub(super) enum NotServed {
@@ -67,11 +76,13 @@ where
 pub(super) async fn patiently<T, F>(
     what: &'static str,
     limit: Duration,
+    busy: Busy,
     attempt: impl Fn() -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = Result<T, NotServed>>,
 {
+    let begun = Instant::now();
     let until = deadline(limit);
     let mut backoff = Backoff::new();
     let mut tries = 0_u32;
@@ -89,6 +100,10 @@ where
             Err(NotServed::Ended(error)) => {
                 say_over(what, tries);
                 return Err(error);
+            }
+            Err(NotServed::Refused(source @ Refusal::Busy(_))) if busy == Busy::Tell => {
+                let after = begun.elapsed();
+                return Err(Error::Unreachable { what, after, tries, source });
             }
             Err(NotServed::Refused(refusal)) => refusal,
         };

@@ -5,6 +5,9 @@
 
 /// Longest text that is passed on, in bytes.
 pub(super) const TEXT_LIMIT: usize = 32 * 1024;
+/// Longest word that is passed on, in bytes: it stands in a status, which has its place among a Node's
+/// annotations.
+const WORD_LIMIT: usize = 256;
 /// Stands where a text was cut.
 const CUT: &str = " [cut]";
 /// Stands for the credentials or the query of an address.
@@ -19,12 +22,15 @@ pub(super) fn text(raw: &str) -> String {
     for token in raw.split_inclusive(ends_address) {
         push_harmless(&mut out, &hide(token));
         if out.len() > TEXT_LIMIT {
-            cut(&mut out);
-            out.push_str(CUT);
             break;
         }
     }
-    out
+    cut(out, TEXT_LIMIT)
+}
+
+/// [`text`] of what should be a word or a path: at most [`WORD_LIMIT`] bytes and the mark of the cut.
+pub(super) fn word(raw: &str) -> String {
+    cut(text(raw), WORD_LIMIT)
 }
 
 /// `scheme://host:port` of an address, or a word for what is none.
@@ -125,10 +131,13 @@ fn hex(digits: &[Letter]) -> Option<char> {
     number.and_then(char::from_u32)
 }
 
-/// Cuts on a character boundary.
-fn cut(out: &mut String) {
-    let at = (0..=TEXT_LIMIT).rev().find(|&at| out.is_char_boundary(at)).unwrap_or(0);
-    out.truncate(at);
+/// Cuts on a character boundary, and marks it.
+fn cut(mut out: String, limit: usize) -> String {
+    if out.len() > limit {
+        out.truncate(out.floor_char_boundary(limit));
+        out.push_str(CUT);
+    }
+    out
 }
 
 /// One record is one line, and no terminal obeys it.

@@ -113,9 +113,10 @@ impl Loop {
         }
     }
 
-    /// Credentials that were refused are read anew.
+    /// Credentials that were refused are read anew. News that nobody has taken yet may bring the first client.
     pub(super) fn reconnect(&self) {
-        if self.watcher.api.is_none() && self.news.borrow().api.is_some() {
+        let is_taken = !self.news.has_changed().unwrap_or_default();
+        if is_taken && self.watcher.api.is_none() && self.news.borrow().api.is_some() {
             self.reconnect.notify_one();
         }
     }

@@ -127,6 +127,7 @@ impl Cluster {
 
 /// The paused clock jumps to the next timer while bytes are still under way: here is always a near one, and
 /// while a thread blocks it does not jump.
+#[expect(clippy::disallowed_methods, reason = "by the real clock, in a thread of its own")]
 async fn keep_time() {
     while tokio::task::spawn_blocking(|| std::thread::sleep(GRACE)).await.is_ok() {
         sleep(TICK).await;

@@ -43,6 +43,20 @@ pub(super) fn scan(text: &str, module: &[&str]) -> Scan {
     Scan { named, words: words.collect(), lines: text.lines().count() - test_lines }
 }
 
+/// The functions of a file, its test code left out: name, and the words of the body, in order.
+pub(super) fn functions(text: &str) -> Vec<(String, Vec<String>)> {
+    let (tokens, _) = without_tests(&tokens(text));
+    let named = tokens.windows(2).enumerate().filter(|(_, pair)| pair[0].text == "fn");
+    let body = |at: usize| {
+        // A function without a body ends before one begins.
+        let open = tokens[at..].iter().position(|it| matches!(it.text.as_str(), "{" | ";"))?;
+        let end = item_end(&tokens, at + open);
+        let words = tokens[at + open..end].iter().filter(|token| token.is_word());
+        Some((tokens[at + 1].text.clone(), words.map(|token| token.text.clone()).collect()))
+    };
+    named.filter_map(|(at, _)| body(at)).collect()
+}
+
 #[derive(Debug, Clone)]
 struct Token {
     text: String,

@@ -1,5 +1,7 @@
 //! What tests on a booted node share.
-#![allow(dead_code, reason = "each test crate uses its part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test crate uses its part")]
+
+pub(crate) mod scenario;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use trident_lab::kube::ApiServer;
 pub(crate) use trident_lab::lab::Setup;
 use trident_lab::lab::{COMMIT_STATUS, Lab, NEW, Request, SOON};
 use trident_lab::node::Release;
@@ -44,27 +47,35 @@ macro_rules! on_each_release {
 pub(crate) use on_each_release;
 
 /// Fails with the agent's journal where the code is another.
-pub(crate) fn expect_code(lab: &Lab, status: &Value, code: &str) -> Result<()> {
+pub(crate) fn expect_code<K: ApiServer>(lab: &Lab<K>, status: &Value, code: &str) -> Result<()> {
     ensure!(status["code"] == code, "expected {code}: {status}\n{}", lab.story());
     Ok(())
 }
 
 /// Carries a request out to this terminal code.
-pub(crate) async fn carry_out(lab: &Lab, request: &Request, code: &str) -> Result<Value> {
+pub(crate) async fn carry_out<K: ApiServer>(
+    lab: &Lab<K>,
+    request: &Request,
+    code: &str,
+) -> Result<Value> {
     let status = lab.carry_out(request, SOON).await?;
     expect_code(lab, &status, code)?;
     Ok(status)
 }
 
 /// Waits for the commit that follows a finalize or rollback, with this code.
-pub(crate) async fn committed(lab: &Lab, request: &Request, code: &str) -> Result<Value> {
+pub(crate) async fn committed<K: ApiServer>(
+    lab: &Lab<K>,
+    request: &Request,
+    code: &str,
+) -> Result<Value> {
     let status = lab.terminal(COMMIT_STATUS, request, SOON).await?;
     expect_code(lab, &status, code)?;
     Ok(status)
 }
 
 /// A whole update to the new version; the finalize that did it.
-pub(crate) async fn update(lab: &Lab) -> Result<Request> {
+pub(crate) async fn update<K: ApiServer>(lab: &Lab<K>) -> Result<Request> {
     let id = Uuid::new_v4();
     carry_out(lab, &Request::stage(id), "Success").await?;
     let finalize = Request::finalize(id);

@@ -25,6 +25,9 @@ fn text(cluster: &str, user: &str, context: &str) -> String {
     )
 }
 
+const BOM: char = '\u{feff}';
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----\n";
+
 struct Forms {
     server: String,
     ca: String,
@@ -44,6 +47,7 @@ impl Forms {
             ("key.pem", &leaf.key_pem),
             ("stray.pem", &stray),
             ("bundle.pem", &format!("{other}{broken}{}", cluster.pki.ca_pem())),
+            ("endless.pem", &format!("{BOM}{BEGIN}AAAA\n{}", cluster.pki.ca_pem())),
             ("other.pem", &other),
             ("broken.pem", broken),
             ("token", "s3cret\n"),
@@ -95,12 +99,46 @@ async fn every_form_that_leads_to_the_api_server() -> Result<()> {
         ("the token where there is no file", here.clone(), format!("{token}, tokenFile: missing")),
         ("a CA in a file", format!("{server}, certificate-authority: pki/ca.crt"), token.into()),
         ("a CA in a bundle", format!("{server}, certificate-authority: bundle.pem"), token.into()),
+        (
+            "a CA behind one without an end",
+            format!("{server}, certificate-authority: endless.pem"),
+            token.into(),
+        ),
         ("no CA is asked", format!("{server}, insecure-skip-tls-verify: true"), token.into()),
         ("another name", format!("{here}, tls-server-name: kubernetes.default.svc"), token.into()),
         ("a slash behind", format!("server: '{}/', {ca}", cluster.url), token.into()),
     ];
+    expect_node(&cluster, &cases).await
+}
+
+#[tokio::test]
+async fn what_is_empty_is_not_there() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let Forms { server, ca, token, .. } = Forms::new(&cluster)?;
+    let here = format!("{server}, {ca}");
+    let cases = [
+        (
+            "a token and nothing else",
+            format!("{here}, certificate-authority: '', tls-server-name: '', proxy-url: ''"),
+            format!(
+                "{token}, tokenFile: '', username: '', password: '', client-certificate: '', \
+                 client-key: '', client-certificate-data: '', client-key-data: ''"
+            ),
+        ),
+        (
+            "a file and no data",
+            format!("{server}, certificate-authority: pki/ca.crt, certificate-authority-data: ''"),
+            "client-certificate: cert.pem, client-key: key.pem, client-certificate-data: '', \
+             client-key-data: '', token: ''"
+                .into(),
+        ),
+    ];
+    expect_node(&cluster, &cases).await
+}
+
+async fn expect_node(cluster: &Cluster, cases: &[(&str, String, String)]) -> Result<()> {
     for (name, cluster_text, user) in cases {
-        cluster.kubelet.configure(&text(&cluster_text, &user, "good"))?;
+        cluster.kubelet.configure(&text(cluster_text, user, "good"))?;
         match cluster.read().await {
             Ok(Seen::Node(_)) => {}
             Ok(other) => anyhow::bail!("{name}: {other:?}"),
@@ -158,6 +196,8 @@ async fn servers_that_cannot_be_used() -> Result<()> {
         (with("tls-server-name: other.test"), "not valid for name \"other.test\""),
         (with("proxy-url: 'socks5://u:s3cret@p.test'"), "must be an http:// one, not socks5://"),
         (ca.clone(), "its cluster has no server"),
+        (format!("server: '', {ca}"), "its cluster has no server"),
+        (format!("server: 'https://api.test:99999', {ca}"), "no http or https URL"),
         (format!("server: 'api.test:6443', {ca}"), "no http or https URL"),
         (format!("server: 'unix:///run/s', {ca}"), "no http or https URL"),
     ];

@@ -13,6 +13,7 @@ use trident_acl_agent::host::Host;
 use trident_acl_agent::omaha::MachineId;
 use trident_acl_agent::operate::{self, Ended, OperateError, Setup};
 use trident_acl_agent::state::{InFlight, State, Store};
+use trident_lab::disk::SmallDisk;
 use trident_lab::lab::{APP, NEW, OLD, Request, SOON, TRACK};
 use trident_lab::nebraska::{Nebraska, OmahaRequest, PackageSpec};
 use trident_lab::own_process::CA;
@@ -74,6 +75,13 @@ impl Bench {
         bench.install("proc/sys/kernel/random/boot_id", "boot-1");
         bench.install("etc/os-release", &format!("VERSION_ID={OLD}\n"));
         bench
+    }
+
+    /// Keeps the state on a small disk of its own from now on.
+    pub(crate) fn small_disk(&mut self) -> SmallDisk {
+        let disk = SmallDisk::mount(&self.directory.join("disk")).unwrap();
+        self.set("ORCHESTRATION_STATE_PATH", &self.path("disk/state.json"));
+        disk
     }
 
     fn path(&self, name: &str) -> String {

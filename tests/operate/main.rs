@@ -11,8 +11,10 @@ mod bench;
 
 mod answers;
 mod cookie;
+mod disk;
 mod events;
 mod extensions;
 mod resumed;
 mod shapes;
+mod timeouts;
 mod tridentd;

@@ -1,8 +1,9 @@
 //! What tridentd answers, as it comes to stand in a status.
 
-use trident_acl_agent::contract::{Code, Operation};
+use trident_acl_agent::contract::{Code, Operation, Status};
+use trident_acl_agent::operate::Ended;
 use trident_lab::lab::NEW;
-use trident_lab::trident::proto::v1::TridentErrorKind as Kind;
+use trident_lab::trident::proto::v1::{ServicingKind, TridentErrorKind as Kind};
 use trident_lab::trident::{Fault, Method, Script};
 use uuid::Uuid;
 
@@ -42,6 +43,28 @@ bench_test!(a_failure_is_in_tridents_own_words, async |bench| {
     }
 });
 
+bench_test!(whatever_tridentd_says_the_status_can_be_read_back, async |bench| {
+    let long = "\u{1}\"\\\u{20ac} x".repeat(10_000);
+    let fault = Fault::new(Kind::ServicingError, &long, &long).at(&long, u32::MAX);
+    bench.trident.next(Method::UpdateStage, Script::new().fail(fault));
+    let status = bench.carry_out(&bench.request(Operation::Stage)).await;
+    assert_eq!(status.code, Code::OperationFailed);
+    let text = status.to_json();
+    let again = Status::from_json(&text);
+    assert_eq!(again, Some(status), "{} bytes", text.len());
+});
+
+bench_test!(nothing_to_commit_is_no_success_without_a_version, async |mut bench| {
+    bench.update().await;
+    let request = bench.request(Operation::Rollback);
+    bench.carry_out_well(&request).await;
+    bench.reboot();
+    bench.set("CURRENT_VERSION_PATH", "/missing");
+    bench.trident.next(Method::Commit, Script::new().claim(ServicingKind::NoneRequired));
+    let ended = bench.commit().await.expect("an outcome is recorded");
+    assert_eq!(ended, Ended::With(Code::AgentInternalError));
+});
+
 bench_test!(what_is_not_tridents_own_error_carries_none, async |mut bench| {
     use tonic::Code as Status;
     bench.set("ORCHESTRATION_STAGE_TIMEOUT", "2s");
@@ -75,7 +98,6 @@ bench_test!(what_is_not_tridents_own_error_carries_none, async |mut bench| {
 });
 
 bench_test!(a_success_without_work_is_told_apart, async |bench| {
-    use trident_lab::trident::proto::v1::ServicingKind;
     for (kind, good) in [
         (ServicingKind::AbUpdate, true),
         (ServicingKind::NoneRequired, false),

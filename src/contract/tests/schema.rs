@@ -131,6 +131,20 @@ fn the_schemas_keep_their_own_schema_and_explain_themselves() {
     }
 }
 
+/// The same table is held against the admission policy, on a real API server.
+#[test]
+fn the_table_of_requests() {
+    for row in trident_lab::tables::requests().unwrap() {
+        let parsed = Request::parse(&row.text);
+        assert_eq!(parsed.is_ok(), row.parser, "{}: {parsed:?}", row.name);
+        let judged = schema::judge(&row.text);
+        assert_eq!(judged != Judgement::Invalid, row.schema, "{}", row.name);
+        assert_eq!(judged == Judgement::Valid, row.parser, "{}", row.name);
+        // The policy may be stricter than the agent, never more lenient than the schema.
+        assert!(row.schema || !row.policy, "{}", row.name);
+    }
+}
+
 #[test]
 fn the_examples_are_read_by_the_program() {
     for example in schema::schema(REQUEST)["examples"].as_array().unwrap() {

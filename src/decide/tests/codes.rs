@@ -46,7 +46,7 @@ fn unknown() -> Answer {
 }
 
 fn commit(answer: &Answer, version: &str) -> Code {
-    after_commit(answer, &finalize(12), OLD, version).code
+    after_commit(answer, &finalize(12), OLD, Some(version)).code
 }
 
 /// A stage that ended like this, and then the finalize of its update.
@@ -68,7 +68,7 @@ fn accepted(case: &Case) -> bool {
 type Way = (&'static str, Code, fn() -> Code);
 
 #[rustfmt::skip]
-const WAYS: [Way; 46] = [
+const WAYS: [Way; 47] = [
     ("a request is announced before it runs", Code::InProgress, || of(&idle().asked(&stage(11)).in_flight(&stage(11), 0))),
     ("an operation runs, at each heartbeat", Code::InProgress, || of(&idle().in_flight(&finalize(12), 1).unit(crate::decide::Unit::Running).heartbeat_due())),
     ("a commit begins after the boot", Code::InProgress, || of(&idle().armed(&finalize(12)).done(ended(&finalize(12), Code::Success), true).rebooted())),
@@ -110,6 +110,7 @@ const WAYS: [Way; 46] = [
     ("the node came back and tridentd has forgotten why", Code::TargetBootFailed, || commit(&done(Served::Nothing), OLD)),
 
     ("a commit asked for another reboot", Code::AgentInternalError, || commit(&asks_for_a_reboot(), NEW)),
+    ("nothing to commit, and no version to prove it by", Code::AgentInternalError, || after_commit(&done(Served::Nothing), &finalize(12), OLD, None).code),
     ("the node runs what nobody asked for", Code::AgentInternalError, || commit(&done(Served::Nothing), NEWER)),
     ("the operation's unit was lost four times", Code::AgentInternalError, || of(&idle().in_flight(&stage(11), 4).unit(unit_ended("oom-kill")))),
     ("an in-flight operation was lost", Code::AgentInternalError, || of(&idle().says(in_progress(&finalize(12))))),
@@ -157,7 +158,7 @@ fn trident_s_error_stands_where_it_returned_one() {
             Some(after_stage(answer, NEW)),
             after_rollback_stage(answer),
             Some(after_finalize(answer)),
-            Some(after_commit(answer, &finalize(12), OLD, OLD)),
+            Some(after_commit(answer, &finalize(12), OLD, Some(OLD))),
         ]
     };
     for subkind in ["x", "ab-update-reboot-check"] {

@@ -105,7 +105,8 @@ impl World {
     }
 
     fn rollback_step(&mut self, step: u32, it: InFlight, answer: Option<Answer>) -> Option<Job> {
-        if step > 0 || it.arming.is_some() {
+        let staged = it.arming.as_ref().is_some_and(|arming| arming.boot_marker != LOST_BOOT);
+        if step > 0 || staged || self.trident.is_armed() {
             return self.arm_step(step, it, answer);
         }
         match after_rollback_stage(&self.trident.rollback_stage()) {
@@ -206,7 +207,7 @@ impl World {
             (_, Some(answer)) => {
                 let version = self.trident.active.clone();
                 let verdict =
-                    after_commit(&answer, &pending.request, &pending.from_version, &version);
+                    after_commit(&answer, &pending.request, &pending.from_version, Some(&version));
                 let good = verdict.code == Code::Success;
                 assert!(!good || self.trident.is_on_target(), "a false success: {self:#?}");
                 let now = self.now();

@@ -85,20 +85,24 @@ fn arming() {
 fn committing() {
     use Code::Success;
     for request in [finalize(12), rollback(13)] {
-        let judge = |answer: &Answer| after_commit(answer, &request, OLD, NEW);
+        let version = Some(NEW);
+        let judge = |answer: &Answer| after_commit(answer, &request, OLD, version);
         assert_eq!(codes(|answer| judge(answer).code), [Success; 5]);
         for served in ALL {
             let again = judge(&Answer::Done { served: served(), reboot: true });
             assert_eq!(again.code, Code::AgentInternalError);
         }
         assert_failures(judge);
+        // tridentd's own word needs no proof.
+        let unread = after_commit(&done(Served::AbUpdate), &request, OLD, None);
+        assert_eq!(unread.code, Success, "{}", unread.message);
     }
 }
 
 #[test]
 fn what_extensions_make_of_a_boot_is_said_and_changes_no_outcome() {
     for answer in [done(Served::AbUpdate), failed("ab-update-reboot-check"), unknown()] {
-        let plain = || after_commit(&answer, &finalize(12), OLD, NEW);
+        let plain = || after_commit(&answer, &finalize(12), OLD, Some(NEW));
         assert_eq!(with_extensions(plain(), None), plain());
         let told = with_extensions(plain(), Some("they did not load"));
         assert_eq!((told.code, &told.trident_error), (plain().code, &plain().trident_error));
@@ -108,7 +112,7 @@ fn what_extensions_make_of_a_boot_is_said_and_changes_no_outcome() {
 
 #[test]
 fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
-    let judge = |subkind| after_commit(&failed(subkind), &finalize(12), OLD, OLD);
+    let judge = |subkind| after_commit(&failed(subkind), &finalize(12), OLD, Some(OLD));
     let subkinds = [
         "ab-update-reboot-check",
         "ab-update-health-check-commit-check",
@@ -126,11 +130,25 @@ fn a_boot_that_fell_back_is_told_by_tridents_subkinds_and_no_others() {
 
 #[test]
 fn nothing_to_commit_is_success_only_where_the_version_proves_it() {
-    let judge =
-        |request, version| after_commit(&done(Served::Nothing), &request, OLD, version).code;
-    assert_eq!(judge(finalize(12), NEW), Code::Success);
-    assert_eq!(judge(finalize(12), OLD), Code::TargetBootFailed);
-    assert_eq!(judge(finalize(12), "202607.1.0"), Code::AgentInternalError);
-    assert_eq!(judge(rollback(13), NEW), Code::Success);
-    assert_eq!(judge(rollback(13), OLD), Code::TargetBootFailed);
+    for (request, from, version, code) in [
+        (finalize(12), OLD, NEW, Code::Success),
+        (finalize(12), "", NEW, Code::Success),
+        (finalize(12), OLD, OLD, Code::TargetBootFailed),
+        (finalize(12), OLD, "202607.1.0", Code::AgentInternalError),
+        (finalize(12), "", OLD, Code::AgentInternalError),
+        (rollback(13), OLD, NEW, Code::Success),
+        (rollback(13), OLD, OLD, Code::TargetBootFailed),
+        // A version that is not known proves nothing.
+        (rollback(13), "", NEW, Code::AgentInternalError),
+    ] {
+        let verdict = after_commit(&done(Served::Nothing), &request, from, Some(version));
+        assert_eq!(verdict.code, code, "{:?} from {from:?} to {version:?}", request.operation());
+    }
+    for request in [finalize(12), rollback(13)] {
+        for (from, version) in [(OLD, None), (OLD, Some("")), ("", None)] {
+            let unread = after_commit(&done(Served::Nothing), &request, from, version);
+            assert_eq!(unread.code, Code::AgentInternalError);
+            assert!(unread.message.contains("cannot be read"), "{}", unread.message);
+        }
+    }
 }

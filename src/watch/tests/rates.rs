@@ -125,7 +125,7 @@ pub(super) fn side_by_side<T: Send, F: Future<Output = Result<T>>>(
         let threads: Vec<_> = cases.into_iter().map(|case| scope.spawn(|| alone(case))).collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("it panicked"))?)
+            .map(|thread| thread.join().map_err(|_panic| anyhow!("it panicked"))?)
             .collect()
     })
 }

@@ -102,6 +102,22 @@ fn never_a_busy_loop_and_never_lost() -> Result<()> {
     side_by_side(cases, refused).map(drop)
 }
 
+/// The first look at the Node and the first pass of the loop are in no order.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_not_taken_yet_is_not_replaced() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let mut fed = cluster.feed(&[])?;
+    let (news, reconnect) = (fed.news.clone(), Arc::clone(&fed.reconnect));
+    let mut looping = Loop::new(cluster.watcher()?, news, Arc::default(), reconnect);
+    fed.until("the Node is seen", |news| matches!(news.seen, Seen::Node(_))).await?;
+    looping.reconnect();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    ensure!(cluster.api.count(Verb::Get) == 1, "{:#?}", cluster.api.requests());
+    looping.take_news();
+    ensure!(looping.watcher.api.is_some(), "it was lost");
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_is_of_one_annotation_on_one_very_node() -> Result<()> {
     let cluster = Cluster::new()?;

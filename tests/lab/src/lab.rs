@@ -11,12 +11,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::kube::KubeApi;
+use crate::kube::{ApiServer, KubeApi};
 use crate::nebraska::{Nebraska, PackageSpec};
 use crate::node::{BOOT_LIMIT, Node, Release};
+use crate::stops::Stops;
 use crate::tls::Pki;
 use crate::trident::Tridentd;
 
+pub use install::{CA, KUBELET};
 pub use request::Request;
 pub use statuses::{COMMIT_STATUS, REQUEST, STATUS};
 
@@ -32,7 +34,8 @@ pub const APP: &str = "11111111-2222-3333-4444-555555555555";
 pub const TRACK: &str = "pin-202606.29.0";
 /// Where Nebraska is, as the node sees it.
 pub const SERVER: &str = "https://updates.lab.test:8443/v1/update";
-const API: &str = "https://api.lab.test:6443";
+/// Where the API server is, as the node sees it.
+pub const API: &str = "https://api.lab.test:6443";
 const IMAGES: &str = "https://updates.lab.test:8443/images/";
 const IMAGE: &str = "acl-202606.29.0.cosi";
 /// For anything that should happen soon.
@@ -88,26 +91,33 @@ impl Setup {
 
     /// Boots, and waits until boot is done.
     pub async fn boot(self) -> Result<Lab> {
-        Lab::boot(self).await
+        let pki = Pki::new();
+        let kube = KubeApi::with_names(&pki, &["api.lab.test"]);
+        self.boot_with(kube, pki).await
+    }
+
+    /// Boots with an API server of this PKI, which does not know the Node yet.
+    pub async fn boot_with<K: ApiServer>(self, kube: K, pki: Pki) -> Result<Lab<K>> {
+        kube.add_node(NODE)?;
+        Lab::boot(self, kube, pki).await
     }
 }
 
 /// The node and its neighbours; dropped, nothing is left of them.
-pub struct Lab {
+pub struct Lab<K = KubeApi> {
     pub node: Node,
-    pub kube: KubeApi,
+    pub kube: K,
     pub nebraska: Nebraska,
     pub trident: Tridentd,
+    /// Only the test build comes by here.
+    pub stops: Stops,
     pub pki: Pki,
     _directory: TempDir,
 }
 
-impl Lab {
-    async fn boot(setup: Setup) -> Result<Self> {
+impl<K: ApiServer> Lab<K> {
+    async fn boot(setup: Setup, kube: K, pki: Pki) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let pki = Pki::new();
-        let kube = KubeApi::with_names(&pki, &["api.lab.test"]);
-        kube.add_node(NODE);
         let nebraska = Nebraska::with_names(&pki, &["updates.lab.test"]);
         let trident = tridentd(directory.path())?;
         nebraska.add_package(
@@ -115,17 +125,21 @@ impl Lab {
             TRACK,
             PackageSpec::new(NEW, IMAGES, IMAGE).with_sha384(&"ab".repeat(48)),
         );
-        let firmware = trident.clone();
+        let stops = Stops::listen(directory.path())?;
+        let (firmware, booting) = (trident.clone(), stops.clone());
         let installed = install::Installed::of(&setup, &pki)?;
         let node = Node::builder(setup.release, NODE)
             .bind(directory.path(), "/run/trident")
             .setup(move |layer| installed.put(layer))
-            .before_boot(move |_, layer| layer.os_release(&firmware.firmware_boot().os_release()))
+            .before_boot(move |number, layer| {
+                booting.boot(number);
+                layer.os_release(&firmware.firmware_boot().os_release())
+            })
             .start()
             .await?;
         kube.serve(node.bind("127.0.0.1:6443")?)?;
         nebraska.serve(node.bind("127.0.0.1:8443")?)?;
-        let lab = Self { node, kube, nebraska, trident, pki, _directory: directory };
+        let lab = Self { node, kube, nebraska, trident, stops, pki, _directory: directory };
         lab.node.wait_boot(1, BOOT_LIMIT).await?;
         Ok(lab)
     }

@@ -2,6 +2,8 @@
 
 #[path = "servers/http2.rs"]
 mod http2;
+#[path = "servers/kube_answers.rs"]
+mod kube_answers;
 #[path = "servers/kube_faults.rs"]
 mod kube_faults;
 #[path = "servers/kube_rules.rs"]
@@ -12,6 +14,8 @@ mod kube_watch;
 mod nebraska_shapes;
 #[path = "servers/nebraska_states.rs"]
 mod nebraska_states;
+#[path = "servers/real_programs.rs"]
+mod real_programs;
 
 use std::net::TcpListener;
 use std::sync::Once;

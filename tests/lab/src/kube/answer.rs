@@ -97,6 +97,14 @@ impl Refusal {
             .details(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]}))
     }
 
+    /// What the real server says of a patch whose outcome is no Node.
+    pub(super) fn invalid_patch(problem: &str) -> Self {
+        let message = format!(" \"\" is invalid: patch: Invalid value: {problem}");
+        let cause = json!({"reason": "FieldValueInvalid", "message": problem, "field": "patch"});
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+            .details(json!({"causes": [cause]}))
+    }
+
     /// An answer that a test asked for.
     pub(super) fn on_demand(code: StatusCode, retry_after: Option<Duration>) -> Self {
         let (reason, message) = match code.as_u16() {

@@ -34,6 +34,11 @@ impl User {
         Self { name: name.to_owned(), groups: vec!["system:masters".to_owned()] }
     }
 
+    fn anonymous() -> Self {
+        let groups = vec!["system:unauthenticated".to_owned()];
+        Self { name: "system:anonymous".to_owned(), groups }
+    }
+
     /// The Node whose kubelet this is.
     pub(super) fn own_node(&self) -> Option<&str> {
         let node = self.name.strip_prefix("system:node:")?;
@@ -88,9 +93,12 @@ impl Gate {
         self.revoked.lock().expect("no panic under lock").insert(serial);
     }
 
-    /// The user of a request. A certificate is judged now, not when the connection was made.
+    /// The user of a request; who shows nothing is somebody, too. A certificate is judged now, not
+    /// when the connection was made.
     pub(super) fn user(&self, head: &Parts, certs: &[CertificateDer<'static>]) -> Option<User> {
-        self.by_certificate(certs).or_else(|| self.by_token(head))
+        let anonymous = certs.is_empty() && !head.headers.contains_key("authorization");
+        let known = self.by_certificate(certs).or_else(|| self.by_token(head));
+        known.or_else(|| anonymous.then(User::anonymous))
     }
 
     fn by_certificate(&self, certs: &[CertificateDer<'static>]) -> Option<User> {

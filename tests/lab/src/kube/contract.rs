@@ -21,7 +21,7 @@ const BY_JUDGEMENT: [&str; 4] = [
 ];
 
 /// What is wrong with the newest change, by what there was before.
-pub(super) fn breach(before: &[Change], change: &Change) -> Option<String> {
+pub(crate) fn breach(before: &[Change], change: &Change) -> Option<String> {
     let Author::Client(_) = change.by else { return None };
     let is_commit = change.key.ends_with(COMMIT_STATUS);
     let suffix = if is_commit { COMMIT_STATUS } else { STATUS };

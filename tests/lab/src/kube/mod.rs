@@ -18,7 +18,7 @@ use crate::tls::{Credential, Pki};
 mod answer;
 mod auth;
 mod changes;
-mod contract;
+pub(crate) mod contract;
 mod kubelet;
 mod object;
 mod patch;
@@ -29,6 +29,7 @@ mod watch;
 pub use auth::User;
 pub use changes::Changes;
 pub use kubelet::Kubelet;
+pub use object::node as fresh_node;
 pub use server::GoneAs;
 pub use store::{Author, Change};
 pub use watch::WatchCut;
@@ -40,6 +41,67 @@ use server::{Api, Brain};
 
 /// The names in the server's certificate unless a test gives its own.
 const NAMES: [&str; 4] = ["localhost", "127.0.0.1", "::1", "kubernetes.default.svc"];
+
+/// What a scenario needs of an API server, be it this stand-in or a real one.
+pub trait ApiServer: Send + Sync {
+    /// Adds a fresh Node.
+    fn add_node(&self, name: &str) -> Result<()>;
+
+    /// Sets or removes an annotation, as an orchestrator.
+    fn annotate(&self, node: &str, key: &str, value: Option<&str>) -> Result<()>;
+
+    /// Every annotation change of a Node, oldest first.
+    fn history(&self, node: &str) -> Vec<Change>;
+
+    /// Every status that the agent wrote, by the contract.
+    fn check_statuses(&self) -> Result<()>;
+
+    /// Serves on a bound listener too.
+    fn serve(&self, listener: TcpListener) -> Result<()>;
+
+    /// Waits until `wanted` holds for a value of an annotation, however brief.
+    fn wait_for_annotation(
+        &self,
+        node: &str,
+        key: &str,
+        limit: Duration,
+        wanted: impl Fn(&Value) -> bool + Send + Sync,
+    ) -> impl Future<Output = Result<Value>> + Send;
+}
+
+impl ApiServer for KubeApi {
+    fn add_node(&self, name: &str) -> Result<()> {
+        Self::add_node(self, name);
+        Ok(())
+    }
+
+    fn annotate(&self, node: &str, key: &str, value: Option<&str>) -> Result<()> {
+        Self::annotate(self, node, key, value);
+        Ok(())
+    }
+
+    fn history(&self, node: &str) -> Vec<Change> {
+        Self::history(self, node)
+    }
+
+    fn check_statuses(&self) -> Result<()> {
+        Self::check_statuses(self)
+    }
+
+    fn serve(&self, listener: TcpListener) -> Result<()> {
+        Self::serve(self, listener).map(drop)
+    }
+
+    async fn wait_for_annotation(
+        &self,
+        node: &str,
+        key: &str,
+        limit: Duration,
+        wanted: impl Fn(&Value) -> bool + Send + Sync,
+    ) -> Result<Value> {
+        Self::wait_for_annotation(self, node, key, limit, wanted).await
+    }
+}
 
 /// The stand-in's handle; clones share it.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ pub(super) fn now() -> String {
 }
 
 /// A fresh Node, without a resourceVersion.
-pub(super) fn node(name: &str) -> Value {
+pub fn node(name: &str) -> Value {
     let now = now();
     json!({
         "kind": "Node",

@@ -9,9 +9,6 @@ use super::auth::User;
 /// All annotations of one object together, keys and values, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
-                        application/apply-patch+yaml, application/strategic-merge-patch+json";
-
 /// The Node after the patch; nothing is stored here.
 pub(super) fn apply(
     stored: &Value,
@@ -39,9 +36,7 @@ pub(super) fn apply(
 }
 
 fn unsupported() -> Refusal {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
-    );
+    let message = "415: Unsupported Media Type".to_owned();
     Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 }
 
@@ -105,9 +100,8 @@ fn check_maps(merged: &mut Value) -> Result<(), Refusal> {
         let map = &merged["metadata"][field];
         let entries = map.as_object().map(Map::values).into_iter().flatten();
         if !(map.is_object() || map.is_null()) || entries.clone().any(|v| !v.is_string()) {
-            return Err(Refusal::bad_request(format!(
-                "Node in version \"v1\" cannot be handled as a Node: json: cannot unmarshal into \
-                 Go struct field ObjectMeta.metadata.{field} of type string"
+            return Err(Refusal::invalid_patch(&format!(
+                "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.{field} of type string"
             )));
         }
         if entries.count() == 0 {

@@ -10,8 +10,9 @@ use crate::node::Layer;
 use crate::tls::{Login, Pem, Pki, kubeconfig};
 
 /// Where the node finds the CA of both servers.
-const CA: &str = "/etc/lab-ca.pem";
-const KUBELET: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+pub const CA: &str = "/etc/lab-ca.pem";
+/// Where kubelet keeps its certificate and key.
+pub const KUBELET: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 
 pub(super) struct Installed {
     agent: PathBuf,

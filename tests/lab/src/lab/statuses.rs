@@ -6,21 +6,20 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{Lab, NODE, Request};
-use crate::kube::{Author, Changes};
+use crate::kube::{ApiServer, Author, Changes};
 
 pub const REQUEST: &str = "acl.microsoft.com/update-request";
 pub const STATUS: &str = "acl.microsoft.com/update-status";
 pub const COMMIT_STATUS: &str = "acl.microsoft.com/update-commit-status";
 
-impl Lab {
+impl<K: ApiServer> Lab<K> {
     /// Writes the request annotation, as an orchestrator.
     pub fn ask(&self, request: &Request) -> Result<()> {
         self.ask_text(&request.text())
     }
 
     pub fn ask_text(&self, text: &str) -> Result<()> {
-        self.kube.annotate(NODE, REQUEST, Some(text));
-        Ok(())
+        self.kube.annotate(NODE, REQUEST, Some(text))
     }
 
     /// Asks, and waits for the terminal status.
@@ -69,7 +68,9 @@ impl Lab {
         }
         Ok(())
     }
+}
 
+impl Lab {
     /// Changes of the Node from now on.
     pub fn changes(&self) -> Changes {
         self.kube.subscribe()

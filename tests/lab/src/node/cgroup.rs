@@ -2,31 +2,39 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::scratch::poll;
 
+/// Joins the cgroup, then asks to be killed together with the thread that started it.
+const ENTER: &str = r#"echo 0 > "$1" && shift && exec setpriv --pdeathsig KILL -- "$@""#;
+
 /// A node's own cgroup, removed with everything in it on drop.
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub(crate) struct Cgroup {
     dir: PathBuf,
 }
 
 impl Cgroup {
-    pub(super) fn new(name: &str) -> Result<Self> {
+    pub(crate) fn new(name: &str) -> Result<Self> {
         let dir = root()?.join(name);
         fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(Self { dir })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.dir
+    /// The beginning of a command that joins it, and that the kernel kills when the thread that
+    /// spawned it ends.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", ENTER, "enter"]).arg(self.dir.join("cgroup.procs"));
+        command
     }
 
     /// Kills every process in it and clears it, so that it can be booted in again.
-    pub(super) fn clear(&self) -> Result<()> {
+    pub(crate) fn clear(&self) -> Result<()> {
         kill(&self.dir)?;
         clear_below(&self.dir)
     }

@@ -25,8 +25,6 @@ use super::scratch::poll;
 const REBOOT: i32 = 133;
 const END: &[u8] = b"X_LAB_END";
 
-/// Joins the cgroup, then asks to be killed together with the thread that started it.
-const ENTER: &str = r#"echo 0 > "$1" && shift && exec setpriv --pdeathsig KILL -- "$@""#;
 /// Mounts the root file system in the container's own mount namespace.
 const START: &str =
     r#"mount -t overlay overlay -o "$1" "$2" && shift 2 && exec systemd-nspawn "$@""#;
@@ -189,8 +187,7 @@ impl Driver {
     fn spawn(&self) -> Result<Child> {
         let plan = &self.plan;
         let log = File::options().create(true).append(true).open(&plan.console)?;
-        let mut command = Command::new("sh");
-        command.args(["-c", ENTER, "enter"]).arg(self.cgroup.path().join("cgroup.procs"));
+        let mut command = self.cgroup.command();
         command.arg("nsenter").arg(format!("--net={}", plan.network));
         command.args(["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]);
         command.args(["--propagation", "private", "--", "sh", "-c"]);

@@ -13,16 +13,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 mod builder;
-mod cgroup;
+pub(crate) mod cgroup;
 mod inside;
 mod layer;
 mod loops;
 mod machine;
-mod network;
+pub(crate) mod network;
 mod outside;
 mod processes;
 mod rootfs;
-mod scratch;
+pub(crate) mod scratch;
 
 pub use builder::Builder;
 pub use inside::Output;

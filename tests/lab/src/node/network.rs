@@ -2,7 +2,7 @@
 //! survives a reboot.
 
 use std::fs::File;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
@@ -12,12 +12,12 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 /// A network namespace with only `lo`, kept alive by its open file.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     namespace: File,
 }
 
 impl Network {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
             let status = Command::new("ip").args(["link", "set", "lo", "up"]).status()?;
@@ -27,15 +27,22 @@ impl Network {
     }
 
     /// A path to it that any process of this machine can open while this test process lives.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd())
     }
 
-    pub(super) fn bind(&self, address: impl ToSocketAddrs + Send) -> Result<TcpListener> {
+    pub(crate) fn bind(&self, address: impl ToSocketAddrs + Send) -> Result<TcpListener> {
+        self.within(|| TcpListener::bind(address).context("cannot bind in the node's network"))
+    }
+
+    pub(crate) fn connect(&self, address: impl ToSocketAddrs + Send) -> Result<TcpStream> {
+        self.within(|| Ok(TcpStream::connect(address)?))
+    }
+
+    fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         in_thread(|| {
-            setns(&self.namespace, CloneFlags::CLONE_NEWNET)
-                .context("cannot enter the node's network")?;
-            TcpListener::bind(address).context("cannot bind in the node's network")
+            setns(&self.namespace, CloneFlags::CLONE_NEWNET).context("cannot enter the network")?;
+            work()
         })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn unique_name() -> Result<String> {
 }
 
 /// `<target>/lab`: on a real file system, as overlayfs wants it.
-pub(super) fn lab_dir() -> Result<PathBuf> {
+pub(crate) fn lab_dir() -> Result<PathBuf> {
     let exe = std::env::current_exe()?;
     let tagged = exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
@@ -35,7 +35,7 @@ pub(super) fn lab_dir() -> Result<PathBuf> {
 
 /// The directories of one node, removed in `drop` unless `LAB_KEEP` is set.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     name: String,
     dir: PathBuf,
     sockets: PathBuf,
@@ -43,7 +43,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes the directories, after sweeping what dead test processes left.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         sweep().context("cannot sweep the leavings of dead test processes")?;
         let name = unique_name()?;
         let dir = nodes_dir()?.join(&name);
@@ -56,11 +56,11 @@ impl Scratch {
         Ok(Self { name, dir, sockets })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn path(&self, part: &str) -> PathBuf {
+    pub(crate) fn path(&self, part: &str) -> PathBuf {
         self.dir.join(part)
     }
 
@@ -121,7 +121,7 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 
 /// Asks again every few milliseconds until `ready` is true; for states of the kernel that nothing
 /// announces.
-pub(super) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
+pub(crate) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if ready() {
