@@ -6,8 +6,11 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 MANDIR ?= $(PREFIX)/share/man
 # Which build is installed.
 BINARY ?= target/release/trident-acl-agent
+LOADER ?= target/release/trident-slot-loader
+SLOTCTL ?= target/release/trident-slotctl
 # Which program the tests and the demo put on their nodes: the one that ships.
 export LAB_AGENT ?= $(CURDIR)/target/release/trident-acl-agent
+export LAB_LOADER ?= $(CURDIR)/target/release/trident-slot-loader
 
 .PHONY: help build stops check test test-kill test-real demo soak bench setup install
 
@@ -18,7 +21,7 @@ build: ## Build the program, small and fast
 	$(CARGO) build --release --locked
 
 stops: ## Build the program that the kill matrix stops; never shipped
-	$(CARGO) build --profile stop-points --features stop-points --locked
+	$(CARGO) build --package trident-acl-agent --profile stop-points --features stop-points --locked
 
 check: ## Format and lints, nothing is changed
 	$(CARGO) fmt --all --check
@@ -60,4 +63,8 @@ install: ## Install the built program, its units and man page below DESTDIR
 	for dropin in units/*.d; do \
 		install -D -m 0644 -t $(DESTDIR)$(UNITDIR)/$${dropin#units/} $$dropin/*.conf || exit 1; \
 	done
-	install -D -m 0644 -t $(DESTDIR)$(MANDIR)/man8 docs/man/trident-acl-agent.8
+	install -D -m 0755 $(LOADER) $(DESTDIR)$(PREFIX)/bin/trident-slot-loader
+	install -D -m 0755 $(SLOTCTL) $(DESTDIR)$(PREFIX)/bin/trident-slotctl
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/dracut/modules.d/95trident-slots \
+		packaging/dracut/95trident-slots/module-setup.sh
+	install -D -m 0644 -t $(DESTDIR)$(MANDIR)/man8 docs/man/*.8

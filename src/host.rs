@@ -47,6 +47,11 @@ impl Host {
         Self { root: root.into() }
     }
 
+    /// Where the tree begins.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The running version, by the configured file, key and fallback.
     ///
     /// # Errors

@@ -19,6 +19,8 @@ pub mod kubernetes;
 pub mod omaha;
 /// Flow: stage, finalize, rollback, commit, report.
 pub mod operate;
+/// Slotted extensions: store, manifest, loading; a package of its own, for the initrd.
+pub use trident_slots as slots;
 /// The memory: record, store, lock.
 pub mod state;
 /// The steps at which it may be stopped, by name.

@@ -23,7 +23,7 @@ struct Room {
     never: &'static [&'static str],
 }
 
-const ROOMS: [Room; 13] = [
+const ROOMS: [Room; 15] = [
     Room {
         name: "contract",
         imports: &[],
@@ -58,6 +58,12 @@ const ROOMS: [Room; 13] = [
     },
     Room { name: "steps", imports: &[], never: &["tokio", "tracing"] },
     Room { name: "state", imports: &["contract", "steps"], never: &["tokio", "async"] },
+    Room {
+        name: "slots",
+        imports: &[],
+        never: &["tokio", "futures_util", "async", "await", "std::net"],
+    },
+    Room { name: "fetch", imports: &["slots"], never: &["trident_acl_agent"] },
     Room { name: "config", imports: &["contract"], never: &["tokio", "async"] },
     Room { name: "host", imports: &["config"], never: &[] },
     Room { name: "kubernetes", imports: &["contract", "config", "steps"], never: &[] },
@@ -71,7 +77,7 @@ const ROOMS: [Room; 13] = [
     },
     Room {
         name: "operate",
-        imports: &["contract", "decide", "state", "config", "host", "trident", "omaha"],
+        imports: &["contract", "decide", "state", "config", "host", "trident", "omaha", "slots"],
         never: &[],
     },
     Room {
@@ -99,7 +105,9 @@ const DOORS: [(&str, &str); 13] = [
 ];
 
 /// What a room may take of another's door: no call goes through these.
-const HARMLESS: [(&str, &str); 3] = [
+const HARMLESS: [(&str, &str); 4] = [
+    // Another program, which has no neighbour to keep apart.
+    ("fetch", "reqwest"),
     ("kubernetes", "hyper_util::client::proxy::matcher::Matcher"),
     ("watch", "kube::runtime::watcher::DefaultBackoff"),
     ("watch", "kube::runtime::utils::Backoff"),
@@ -262,8 +270,15 @@ fn every_room_is_in_the_table_and_on_the_map() {
     let in_table: BTreeSet<_> = ROOMS.iter().map(|room| room.name.to_owned()).collect();
     assert_eq!(on_disk, in_table, "a new room needs a row that says what it may import");
     let map = std::fs::read_to_string(source().join("lib.rs")).unwrap();
-    assert_eq!(map_of(&map), Ok(in_table));
+    let linked = in_table.into_iter().filter(|room| room != FETCH).collect();
+    assert_eq!(map_of(&map), Ok(linked));
 }
+
+/// A package of its own that the agent does not link.
+const FETCH: &str = "fetch";
+
+/// Rooms that are packages of their own, as the map has them.
+const PACKAGES: [(&str, &str); 1] = [("pub use trident_slots as slots;", "slots")];
 
 /// The rooms that a crate root declares, if it is a map: one documented line per room, and no code.
 fn map_of(text: &str) -> Result<BTreeSet<String>, String> {
@@ -271,6 +286,8 @@ fn map_of(text: &str) -> Result<BTreeSet<String>, String> {
     let mut documented = false;
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("//!")) {
         let room = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';'));
+        let package = PACKAGES.iter().find(|(text, _)| *text == line).map(|(_, room)| *room);
+        let room = room.or(package);
         match room {
             Some(room) if documented => drop(rooms.insert(room.to_owned())),
             None if line.starts_with("/// ") && !documented => {}
@@ -289,16 +306,59 @@ fn no_file_is_long() {
     }
 }
 
-#[test]
-fn the_lab_is_for_tests_only() {
+/// What a package of the workspace depends on, as cargo has it.
+fn dependencies(package: &str) -> Vec<serde_json::Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let product = packages.iter().find(|it| it["name"] == env!("CARGO_PKG_NAME")).unwrap();
-    let dependencies = product["dependencies"].as_array().unwrap().iter();
-    let lab: Vec<_> = dependencies.filter(|it| it["name"] == "trident-lab").collect();
+    let found = packages.iter().find(|it| it["name"] == package).unwrap();
+    found["dependencies"].as_array().unwrap().clone()
+}
+
+/// Whatever is linked into the initrd's program is one of these, or comes with one.
+#[test]
+fn the_loader_links_no_runtime_and_no_network() {
+    let dependencies = dependencies("trident-slots");
+    let linked = dependencies.iter().filter(|it| it["kind"].is_null());
+    let linked: BTreeSet<_> = linked.map(|it| it["name"].as_str().unwrap()).collect();
+    let allowed = ["lexopt", "rustix", "serde", "serde_json", "sha2", "thiserror"];
+    assert_eq!(linked, BTreeSet::from(allowed));
+    let loader = shipped().into_iter().find(|(path, _)| path == "bin/trident-slot-loader.rs");
+    assert!(!loader.unwrap().1.contains("trident_acl_agent"));
+}
+
+/// What a stager gets images with is neither the agent's nor the loader's.
+#[test]
+fn only_the_stager_links_what_fetches_images() {
+    let manifest = |package: &str| -> BTreeSet<String> {
+        let all = dependencies(package).into_iter().filter(|it| it["kind"].is_null());
+        all.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let own = ["oci-client", "ruzstd", "tar"];
+    let fetch = manifest("trident-fetch");
+    assert!(own.iter().all(|it| fetch.contains(*it)), "{fetch:?}");
+    for package in [env!("CARGO_PKG_NAME"), "trident-slots"] {
+        let linked = manifest(package);
+        let own = own.into_iter().chain(["trident-fetch"]);
+        let found: Vec<_> = own.filter(|it| linked.contains(*it)).collect();
+        assert!(found.is_empty(), "{package}: {found:?}");
+    }
+    // What both need is of one version, so that it is built once.
+    for name in ["reqwest", "tokio", "rustls", "clap", "serde-saphyr"] {
+        let of = |package: &str| {
+            let found = dependencies(package).into_iter().find(|it| it["name"] == name).unwrap();
+            found["req"].clone()
+        };
+        assert_eq!(of("trident-fetch"), of(env!("CARGO_PKG_NAME")), "{name}");
+    }
+}
+
+#[test]
+fn the_lab_is_for_tests_only() {
+    let dependencies = dependencies(env!("CARGO_PKG_NAME"));
+    let lab: Vec<_> = dependencies.iter().filter(|it| it["name"] == "trident-lab").collect();
     assert!(!lab.is_empty() && lab.iter().all(|it| it["kind"] == "dev"), "{lab:?}");
     for (path, text) in shipped() {
         let named = scan(&text, &module(&path)).named;
@@ -330,6 +390,9 @@ fn each_kind_of_breach_is_seen() {
         ("contract", "use crate::*;"),
         ("contract", "extern crate self as everything;"),
         ("contract", "type A = trident_acl_agent::state::State;"),
+        ("slots", "async fn f() {}"),
+        ("slots", "use crate::contract::chain;"),
+        ("slots", "fn f() { reqwest::get(x) }"),
         ("decide", "use crate::{contract::{Code, Id}, config::Config};"),
         ("decide", "use crate::{contract::Id, r#watch::run};"),
         ("decide", "use crate::state::{State, Store};"),
@@ -385,6 +448,8 @@ fn what_is_allowed_is_left_alone() {
 fn a_crate_root_with_code_is_no_map() {
     let good = "//! The map.\n\n/// A room.\npub mod contract;\n";
     assert_eq!(map_of(good), Ok(BTreeSet::from(["contract".to_owned()])));
+    let package = "/// A room.\npub use trident_slots as slots;\n";
+    assert_eq!(map_of(package), Ok(BTreeSet::from(["slots".to_owned()])));
     let bad = [
         "pub mod contract;",
         "/// Two.\n/// Lines.\npub mod contract;",

@@ -11,19 +11,41 @@ use trident_lab::lab::{SOON, Setup, WATCHER};
 use trident_lab::node::Release;
 
 const MOST_BYTES: u64 = 8_000_000;
+const MOST_LOADER_BYTES: u64 = 1_500_000;
 const MOST_RESIDENT_KIB: u64 = 7_000_000 / 1024;
 
 /// What ships: stripped, optimised.
 fn release_program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release/trident-acl-agent")
+    release("trident-acl-agent")
+}
+
+fn release(program: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release").join(program)
 }
 
 #[test]
 fn the_release_program_is_small() -> Result<()> {
-    let program = release_program();
-    let size = std::fs::metadata(&program).context("build it first: make build")?.len();
-    eprintln!("{size} bytes");
-    ensure!(size <= MOST_BYTES, "{size} bytes are more than {MOST_BYTES}");
+    at_most(&release_program(), MOST_BYTES)
+}
+
+fn at_most(program: &Path, most: u64) -> Result<()> {
+    let size = std::fs::metadata(program).context("build it first: make build")?.len();
+    eprintln!("{}: {size} bytes", program.display());
+    ensure!(size <= most, "{size} bytes are more than {most}");
+    Ok(())
+}
+
+/// It goes into an initrd: small, and with nothing that is not there.
+#[test]
+fn the_slot_loader_is_small_and_needs_libc_only() -> Result<()> {
+    let loader = release("trident-slot-loader");
+    at_most(&loader, MOST_LOADER_BYTES)?;
+    let needed = std::process::Command::new("ldd").arg(&loader).output()?;
+    let needed = String::from_utf8(needed.stdout)?;
+    let names: Vec<_> = needed.split_whitespace().filter(|word| word.contains(".so")).collect();
+    let known = ["linux-vdso.so.1", "libgcc_s.so.1", "libc.so.6"];
+    let known = |name: &&str| known.contains(name) || name.starts_with('/');
+    ensure!(names.len() > 2 && names.iter().all(known), "{needed}");
     Ok(())
 }
 

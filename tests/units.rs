@@ -21,8 +21,23 @@ booted::on_each_release!(
 
 const COMMIT: &str = "trident-acl-agent-commit.service";
 
+/// Slotted extensions that wait for their boot, and a loader's report of each boot.
+fn with_extensions(setup: booted::Setup) -> booted::Setup {
+    let report = json!({ "schemaVersion": "1.0", "loaderVersion": "0", "outcome": "published",
+        "slot": "b", "store": "/var/trident/extensions", "updateBoot": true, "published": [],
+        "leftOut": [], "steps": [] });
+    let placed =
+        "d /run/trident 0755\nC /run/trident/slot-loader.json 0600 - - - /etc/lab-report.json\n";
+    setup
+        .file("/etc/lab-report.json", &report.to_string())
+        .file("/usr/lib/tmpfiles.d/lab-slots.conf", placed)
+        .file(PENDING, r#"{"schemaVersion":"1.0","slot":"b"}"#)
+}
+
+const PENDING: &str = "/var/trident/extensions/slot-loader.pending";
+
 async fn finished_units_stay_visible(setup: booted::Setup) -> Result<()> {
-    let lab = setup.boot().await?;
+    let lab = with_extensions(setup).boot().await?;
     let id = Uuid::new_v4();
     let good = Request::stage(id);
     carry_out(&lab, &good, "Success").await?;
@@ -36,6 +51,7 @@ async fn finished_units_stay_visible(setup: booted::Setup) -> Result<()> {
     let fault = Fault::new(TridentErrorKind::ServicingError, "broke", "made to fail");
     lab.trident.next(Method::UpdateStage, Script::new().fail(fault));
     carry_out(&lab, &bad, "OperationFailed").await?;
+    ensure!(lab.node.run(&["test", "-e", PENDING]).await?.code == Some(0));
     let failed = lab.node.systemctl(&["--failed", "--plain", "--no-legend"]).await?;
     ensure!(failed.stdout.contains(&bad.unit()), "{failed:?}");
     ensure!(lab.node.show(&bad.unit(), "ExecMainStatus").await? == "1");
@@ -45,6 +61,8 @@ async fn finished_units_stay_visible(setup: booted::Setup) -> Result<()> {
     update(&lab).await?;
     let status = lab.node.systemctl(&["status", "--no-pager", COMMIT]).await?;
     ensure!(status.stdout.contains("it was committed"), "{status:?}");
+    ensure!(!status.stdout.contains("extensions cannot be confirmed"), "{status:?}");
+    ensure!(lab.node.run(&["test", "-e", PENDING]).await?.code == Some(1), "{status:?}");
     let failed = lab.node.systemctl(&["--failed", "--plain", "--no-legend"]).await?;
     ensure!(failed.stdout.trim().is_empty(), "{failed:?}");
     Ok(())

@@ -30,7 +30,7 @@ mod view;
 pub use apply::{apply, published, remark};
 pub use outcome::{
     Answer, Served, Verdict, after_commit, after_finalize, after_rollback_stage, after_stage,
-    is_on_target,
+    is_on_target, with_extensions,
 };
 pub use say::{Key, Mark, Publish};
 pub use view::{Annotations, Asked, Boot, Limits, Unit, View};

@@ -144,6 +144,15 @@ pub fn after_commit(
     }
 }
 
+/// A boot is good or bad by tridentd's word; what its extensions made of it is said beside that.
+#[must_use]
+pub fn with_extensions(mut verdict: Verdict, trouble: Option<&str>) -> Verdict {
+    if let Some(trouble) = trouble {
+        verdict.message = format!("{}; {trouble}", verdict.message);
+    }
+    verdict
+}
+
 /// Whether the version proves that the node runs what was asked for. A rollback names no target: there, any
 /// version other than the one it left. One that is not known proves nothing.
 pub fn is_on_target(request: &Request, from: &str, version: &str) -> bool {

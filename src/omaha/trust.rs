@@ -27,15 +27,23 @@ struct Found {
 
 /// A TLS configuration that trusts what could be read; `None` if that is nothing.
 pub(super) fn client_config() -> Option<ClientConfig> {
-    let found = Found::read(&Places::now());
-    let certificates = found.certificates.into_iter().map(CertificateDer::from);
     let mut store = RootCertStore::empty();
-    let (good, bad) = store.add_parsable_certificates(certificates);
-    let ignored = bad.saturating_add(found.broken);
-    if ignored > 0 {
-        tracing::warn!(good, ignored, "ignoring CA certificates that cannot be read");
-    }
+    let (good, _) = store.add_parsable_certificates(trusted());
     (good > 0).then(|| ClientConfig::builder().with_root_certificates(store).with_no_client_auth())
+}
+
+/// The certificates that could be read, and that can be trust anchors.
+pub(super) fn trusted() -> Vec<CertificateDer<'static>> {
+    let found = Found::read(&Places::now());
+    let is_good =
+        |it: &CertificateDer<'_>| RootCertStore::empty().add(it.clone().into_owned()).is_ok();
+    let all = found.certificates.into_iter().map(CertificateDer::from);
+    let (good, bad): (Vec<_>, Vec<_>) = all.partition(is_good);
+    let ignored = bad.len().saturating_add(found.broken);
+    if ignored > 0 {
+        tracing::warn!(good = good.len(), ignored, "ignoring CA certificates that cannot be read");
+    }
+    good
 }
 
 impl Places {

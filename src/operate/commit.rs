@@ -5,11 +5,12 @@ use tracing::info;
 use super::OperateError;
 use super::again::{PAUSE, broke_off};
 use super::answer::answer;
+use super::extensions;
 use super::means::Means;
 use super::owe::owe;
 use crate::contract::chain;
 use crate::contract::{Code, Phase, Status, Utc, log_end, message_id};
-use crate::decide::{Verdict, after_commit};
+use crate::decide::{Verdict, after_commit, with_extensions};
 use crate::state::{CommitRecord, Completed, EventKind, PendingCommit, State};
 use crate::trident::{Error, Served};
 
@@ -26,6 +27,9 @@ pub(super) async fn run(means: &Means, pending: &PendingCommit) -> Result<Code, 
     // What stands in for a version proves nothing.
     let running = means.host.version_in_file(how).ok();
     let verdict = after_commit(&answer(&served), &pending.request, from, running.as_deref());
+    // Before the outcome is recorded: an attempt that dies in between does both again.
+    let trouble = extensions::settle(&means.host, verdict.code);
+    let verdict = with_extensions(verdict, trouble.as_deref());
     log_end(message_id::COMMIT_ENDED, verdict.code, &verdict.message);
     let code = verdict.code;
     let version = running.or_else(|| means.host.version(how).ok());

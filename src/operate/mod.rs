@@ -8,6 +8,7 @@ mod answer;
 mod arm;
 mod commit;
 mod error;
+mod extensions;
 mod finalize;
 mod means;
 mod offer;

@@ -10,3 +10,4 @@ mod omaha;
 mod os_release;
 mod request;
 mod settings;
+mod slots;

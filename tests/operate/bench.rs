@@ -88,7 +88,7 @@ impl Bench {
         self.directory.join(name).display().to_string()
     }
 
-    fn install(&self, path: &str, text: &str) {
+    pub(crate) fn install(&self, path: &str, text: &str) {
         let path = self.directory.join("root").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -178,6 +178,14 @@ impl Bench {
     pub(crate) fn status(&self, request: &Request) -> Status {
         let id = contract::Id::parse(request.operation_id()).unwrap();
         self.state().find(&id).expect("it has ended").status.clone()
+    }
+
+    /// The recorded status of the commit that a request led to.
+    pub(crate) fn commit_status(&self, request: &Request) -> Status {
+        let id = contract::Id::parse(request.operation_id()).unwrap();
+        let state = self.state();
+        let commit = state.find(&id).and_then(|done| done.commit.as_ref());
+        commit.expect("it was committed").status.clone()
     }
 
     /// The node reboots: the firmware chooses the slot.

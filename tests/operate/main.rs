@@ -13,6 +13,7 @@ mod answers;
 mod cookie;
 mod disk;
 mod events;
+mod extensions;
 mod resumed;
 mod shapes;
 mod timeouts;

@@ -4,6 +4,7 @@ use super::case::{NEW, OLD, finalize, rollback};
 use crate::contract::{Code, TridentError};
 use crate::decide::{
     Answer, Served, Verdict, after_commit, after_finalize, after_rollback_stage, after_stage,
+    with_extensions,
 };
 
 fn done(served: Served) -> Answer {
@@ -95,6 +96,17 @@ fn committing() {
         // tridentd's own word needs no proof.
         let unread = after_commit(&done(Served::AbUpdate), &request, OLD, None);
         assert_eq!(unread.code, Success, "{}", unread.message);
+    }
+}
+
+#[test]
+fn what_extensions_make_of_a_boot_is_said_and_changes_no_outcome() {
+    for answer in [done(Served::AbUpdate), failed("ab-update-reboot-check"), unknown()] {
+        let plain = || after_commit(&answer, &finalize(12), OLD, Some(NEW));
+        assert_eq!(with_extensions(plain(), None), plain());
+        let told = with_extensions(plain(), Some("they did not load"));
+        assert_eq!((told.code, &told.trident_error), (plain().code, &plain().trident_error));
+        assert_eq!(told.message, format!("{}; they did not load", plain().message));
     }
 }
 

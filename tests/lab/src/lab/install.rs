@@ -38,11 +38,14 @@ impl Installed {
 
     pub(super) fn put(self, layer: &Layer) -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let beside = |program: &str| self.agent.with_file_name(program).display().to_string();
         run(Command::new("make")
             .current_dir(root)
             .args(["--no-print-directory", "-s", "install"])
             .arg(format!("DESTDIR={}", layer.upper().display()))
-            .arg(format!("BINARY={}", self.agent.display())))?;
+            .arg(format!("BINARY={}", self.agent.display()))
+            .arg(format!("LOADER={}", beside("trident-slot-loader")))
+            .arg(format!("SLOTCTL={}", beside("trident-slotctl"))))?;
         for (path, text, mode) in self.files {
             layer.install(&path, text, mode)?;
         }

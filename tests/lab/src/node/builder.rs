@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::cgroup::Cgroup;
 use super::layer::Layer;
-use super::machine::{BeforeBoot, Machine, Plan};
+use super::loops;
+use super::machine::{BeforeBoot, Initrd, Machine, Plan};
 use super::network::Network;
 use super::rootfs::{Release, Rootfs};
 use super::scratch::Scratch;
@@ -29,6 +30,8 @@ pub struct Builder {
     setup: Vec<Setup>,
     arguments: Vec<String>,
     before_boot: BeforeBoot,
+    initrd: Option<BeforeBoot>,
+    loops: bool,
 }
 
 impl fmt::Debug for Builder {
@@ -46,6 +49,8 @@ impl Builder {
             setup: Vec::new(),
             arguments: Vec::new(),
             before_boot: Box::new(|_, _| Ok(())),
+            initrd: None,
+            loops: false,
         }
     }
 
@@ -116,6 +121,21 @@ impl Builder {
         self
     }
 
+    /// Boots by way of an initrd, and really switches from its root to the node's. The work puts files into
+    /// it before each boot, over those of the node's release; nothing that a boot wrote there stays.
+    #[must_use]
+    pub fn initrd(mut self, work: impl FnMut(u32, &Layer) -> Result<()> + Send + 'static) -> Self {
+        self.initrd = Some(Box::new(work));
+        self
+    }
+
+    /// Gives the node loop devices, for images.
+    #[must_use]
+    pub fn loops(mut self) -> Self {
+        self.loops = true;
+        self
+    }
+
     /// Boots, and waits until the default target is reached. A unit of that target that does not
     /// end its start keeps it from being reached: then use [`start`](Self::start).
     pub async fn boot(self) -> Result<Node> {
@@ -135,7 +155,7 @@ impl Builder {
         Ok(node)
     }
 
-    fn assemble(self) -> Result<Node> {
+    fn assemble(mut self) -> Result<Node> {
         ensure!(self.hostname.len() <= 64, "the host name is too long");
         let lower = Rootfs::prepare(self.release)?;
         let scratch = Scratch::new()?;
@@ -144,6 +164,14 @@ impl Builder {
         for work in self.setup {
             work(&layer)?;
         }
+        if self.loops {
+            // In front: what is no option is for PID 1, and all that follows.
+            self.arguments.splice(0..0, loops::make(&scratch.path("devices"))?);
+        }
+        let initrd = match self.initrd {
+            Some(before_boot) => Some(initrd(&layer, &scratch, before_boot)?),
+            None => None,
+        };
         let cgroup = Arc::new(Cgroup::new(scratch.name())?);
         let network = Network::new()?;
         let plan = Plan {
@@ -156,6 +184,7 @@ impl Builder {
             notify: scratch.socket("notify"),
             arguments: self.arguments,
             before_boot: self.before_boot,
+            initrd,
         };
         let machine = Machine::new(plan, Arc::clone(&cgroup))?;
         let machine_id = self.machine_id;
@@ -167,4 +196,15 @@ impl Builder {
         layer.install("/etc/hostname", format!("{}\n", self.hostname), 0o644)?;
         layer.install("/etc/hosts", format!("{HOSTS}127.0.1.1 {}\n", self.hostname), 0o644)
     }
+}
+
+fn initrd(node: &Layer, scratch: &Scratch, before_boot: BeforeBoot) -> Result<Initrd> {
+    let layer = Layer::new(node.lower().to_owned(), scratch.path("initrd"));
+    let place = scratch.path("initrd-place");
+    for directory in [layer.upper(), &place] {
+        std::fs::create_dir_all(directory)?;
+    }
+    layer.install("/etc/initrd-release", "NAME=lab\nID=lab\n", 0o644)?;
+    layer.directory("/sysroot")?;
+    Ok(Initrd { layer, place, before_boot })
 }

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,6 +28,12 @@ const END: &[u8] = b"X_LAB_END";
 /// Mounts the root file system in the container's own mount namespace.
 const START: &str =
     r#"mount -t overlay overlay -o "$1" "$2" && shift 2 && exec systemd-nspawn "$@""#;
+
+/// The same, and boots the initrd that lies over the node's own files; the node is its `/sysroot`.
+const START_INITRD: &str = r#"mount -t overlay overlay -o "$1" "$2" && mount -t tmpfs tmpfs "$3" &&
+mkdir "$3/upper" "$3/work" "$3/root" &&
+mount -t overlay overlay -o "lowerdir=$4,upperdir=$3/upper,workdir=$3/work" "$3/root" &&
+shift 4 && exec systemd-nspawn "$@""#;
 
 /// Called before each boot with its number, counting from 1.
 pub(super) type BeforeBoot = Box<dyn FnMut(u32, &Layer) -> Result<()> + Send>;
@@ -57,6 +63,16 @@ pub(super) struct Plan {
     pub(super) notify: PathBuf,
     /// Further arguments for `systemd-nspawn`.
     pub(super) arguments: Vec<String>,
+    pub(super) before_boot: BeforeBoot,
+    pub(super) initrd: Option<Initrd>,
+}
+
+/// What runs first: its files lie over those of the node's release, and are gone after the boot.
+pub(super) struct Initrd {
+    pub(super) layer: Layer,
+    /// Where it is put together, in memory.
+    pub(super) place: PathBuf,
+    /// Called before each boot, after the node's own.
     pub(super) before_boot: BeforeBoot,
 }
 
@@ -153,6 +169,10 @@ impl Driver {
         self.cgroup.clear()?;
         let number = self.power.borrow().boots + 1;
         (self.plan.before_boot)(number, &self.plan.layer).context("before_boot failed")?;
+        if let Some(initrd) = &mut self.plan.initrd {
+            (initrd.before_boot)(number, &initrd.layer)
+                .context("the initrd's before_boot failed")?;
+        }
         let mut child = self.spawn()?;
         self.power.send_modify(|power| {
             power.boots = number;
@@ -170,17 +190,32 @@ impl Driver {
         let mut command = self.cgroup.command();
         command.arg("nsenter").arg(format!("--net={}", plan.network));
         command.args(["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]);
-        command.args(["--propagation", "private", "--", "sh", "-c", START, "start"]);
-        command.arg(overlay(plan)).arg(&plan.merged);
+        command.args(["--propagation", "private", "--", "sh", "-c"]);
+        let root = start(&mut command, plan);
         command.args(["--quiet", "--register=no", "--keep-unit", "--boot"]);
         // A read-only console keeps the output of units; a pipe loses it.
         command.args(["--console=read-only", "--notify-ready=yes", "--capability=CAP_NET_ADMIN"]);
-        command.arg(format!("--machine={}", plan.name)).arg("-D").arg(&plan.merged);
+        command.arg(format!("--machine={}", plan.name)).arg("-D").arg(root);
+        if plan.initrd.is_some() {
+            command.arg(format!("--bind={}:/sysroot", plan.merged.display()));
+            // Its root is an overlay, and systemd 252 wants memory.
+            command.arg("--setenv=SYSTEMD_IN_INITRD=lenient");
+        }
         command.args(&plan.arguments);
         command.env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1").env("NOTIFY_SOCKET", &plan.notify);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn().context("cannot start the container")
     }
+}
+
+/// The script and its arguments; what is booted.
+fn start(command: &mut Command, plan: &Plan) -> PathBuf {
+    let script = if plan.initrd.is_some() { START_INITRD } else { START };
+    command.args([script, "start"]).arg(overlay(plan)).arg(&plan.merged);
+    let Some(initrd) = &plan.initrd else { return plan.merged.clone() };
+    let (upper, lower) = (initrd.layer.upper().display(), initrd.layer.lower().display());
+    command.arg(&initrd.place).arg(format!("{upper}:{lower}"));
+    initrd.place.join("root")
 }
 
 fn overlay(plan: &Plan) -> String {

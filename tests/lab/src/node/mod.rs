@@ -16,6 +16,7 @@ mod builder;
 pub(crate) mod cgroup;
 mod inside;
 mod layer;
+mod loops;
 mod machine;
 pub(crate) mod network;
 mod outside;

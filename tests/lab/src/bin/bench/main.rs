@@ -1,5 +1,7 @@
 //! `make bench`: figures of the release program on a booted node. It prints, and asserts nothing.
 
+mod slots;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -24,6 +26,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 async fn main() -> Result<()> {
     let agent = PathBuf::from(std::env::var_os("LAB_AGENT").context("use `make bench`")?);
     line("release program, stripped", &format!("{} bytes", fs::metadata(&agent)?.len()));
+    let loader = agent.with_file_name("trident-slot-loader");
+    line("slot loader, stripped", &format!("{} bytes", fs::metadata(&loader)?.len()));
+    let (median, slowest) = slots::measure(&loader)?;
+    let millis = |time: Duration| time.as_secs_f64() * 1000.0;
+    let figure = format!("{:.2} ms, slowest {:.2} ms", millis(median), millis(slowest));
+    line("  a load of 32 extensions", &figure);
     for release in Release::ALL {
         println!("\n{}", release.name());
         measure(release, agent.clone()).await?;
