@@ -18,8 +18,13 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Why a dependency cannot be used.
 #[derive(Debug, Error)]
 pub enum CheckError {
-    #[error(transparent)]
-    Host(#[from] HostError),
+    #[error("Nebraska cannot be used; check /etc/machine-id")]
+    MachineId { source: HostError },
+    #[error(
+        "Nebraska cannot be used; check TRIDENT_ACL_AGENT_CURRENT_VERSION_PATH and \
+         TRIDENT_ACL_AGENT_CURRENT_VERSION_KEY, or what TRIDENT_ACL_AGENT_CURRENT_VERSION_FALLBACK says"
+    )]
+    Version { source: HostError },
     #[error(
         "the name of this node is not known; set TRIDENT_ACL_AGENT_KUBERNETES_NODE_NAME, or wait for kubelet"
     )]
@@ -52,8 +57,11 @@ pub async fn kubernetes(config: &Config, host: &Host) -> Result<String, CheckErr
 /// What a person can do about it.
 fn advice(error: &KubeError) -> &'static str {
     match error {
-        KubeError::Access { .. } | KubeError::Client { .. } => {
+        KubeError::Access { .. } => {
             "check TRIDENT_ACL_AGENT_KUBERNETES_KUBECONFIG, the file and what it names"
+        }
+        KubeError::Client { .. } => {
+            "check what TRIDENT_ACL_AGENT_KUBERNETES_KUBECONFIG names, and, where it names no CA, SSL_CERT_FILE and SSL_CERT_DIR"
         }
         KubeError::Refused { refusal, .. } => match refusal.code {
             401 => "check the credential that the kubeconfig names: it may have expired",
@@ -89,14 +97,16 @@ pub async fn tridentd(config: &Config) -> Result<String, CheckError> {
 /// # Errors
 /// [`CheckError`].
 pub async fn nebraska(config: &Config, host: &Host) -> Result<String, CheckError> {
-    let settings = Settings::of(config, &host.machine_id()?, DEADLINE)?;
+    let machine_id = host.machine_id().map_err(|source| CheckError::MachineId { source })?;
+    let settings = Settings::of(config, &machine_id, DEADLINE)?;
     let probe = &config.probe;
     let app = App {
         server: probe.endpoint.clone().try_into()?,
         app_id: probe.app_id.clone(),
         track: probe.track.clone(),
     };
-    let version = host.version(&config.current_version)?;
+    let version = host.version(&config.current_version);
+    let version = version.map_err(|source| CheckError::Version { source })?;
     Client::new(settings)?.probe(&app, &version).await?;
     Ok(format!(
         "nebraska: {} knows the app and the track",

@@ -51,6 +51,8 @@ impl Config {
 
 /// A shorter heartbeat would be one write for each that comes back on the watch.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
+/// In seconds, as a duration's `years` are read.
+const YEAR: u64 = 31_557_600;
 /// Most characters of an unknown variable's name that are repeated.
 const MAX_NAME: usize = 64;
 /// Longest path that a socket's address has room for, in bytes.
@@ -219,7 +221,7 @@ impl Values {
             error(name, format!("not a duration such as 20m or 1h 30m: {problem}"))
         })?;
         // Sums of these must not overflow a clock, and systemd takes microseconds in 64 bits.
-        const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+        const MAX: Duration = Duration::from_secs(10 * YEAR);
         if duration.is_zero() || duration > MAX {
             return Err(error(name, "must be more than zero and at most ten years"));
         }

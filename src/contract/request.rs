@@ -127,7 +127,11 @@ impl From<Request> for Wire {
 impl TryFrom<serde_json::Value> for Request {
     type Error = Problem;
 
-    fn try_from(value: serde_json::Value) -> Result<Self, Problem> {
+    /// From a record: a newer agent may have written more there than this one knows.
+    fn try_from(mut value: serde_json::Value) -> Result<Self, Problem> {
+        if let Some(fields) = value.as_object_mut() {
+            fields.retain(|name, _| parse::KNOWN.contains(&name.as_str()));
+        }
         Self::parse(&value.to_string()).map_err(|broken| broken.problem)
     }
 }

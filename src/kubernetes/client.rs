@@ -115,7 +115,8 @@ impl NodeApi {
 
     async fn fetch_node(&self, what: &'static str, request: Built) -> Result<Seen, KubeError> {
         match self.fetch::<Object>(what, request).await {
-            Ok(node) => Ok(self.see(node)),
+            Ok(node) if node.metadata.name == self.name() => Ok(self.see(node)),
+            Ok(_) => Err(KubeError::other_object(what)),
             Err(error) if error.is_no_node() => Ok(Seen::Gone),
             Err(error) => Err(error),
         }
@@ -133,7 +134,8 @@ impl NodeApi {
             true => api.list(&parameters),
             false => api.list_metadata(&parameters),
         };
-        steps::awaited(Step::NodeList, "", self.fetch(what, request)).await
+        let list: List = steps::awaited(Step::NodeList, "", self.fetch(what, request)).await?;
+        if list.kind.ends_with("List") { Ok(list) } else { Err(KubeError::other_object(what)) }
     }
 
     /// The events after this version, for so long.

@@ -124,6 +124,11 @@ impl KubeError {
         Self::Transport { what, source: cause(error) }
     }
 
+    /// It is JSON with metadata, as a Node is, and something else.
+    pub(super) fn other_object(what: &'static str) -> Self {
+        Self::NoAnswer { what, source: serde::de::Error::custom("it is not of the Node") }
+    }
+
     pub(super) fn broken(what: &'static str, error: kube::Error) -> Self {
         Self::Broken { what, source: cause(error) }
     }

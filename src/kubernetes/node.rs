@@ -117,6 +117,8 @@ impl<'de> Visitor<'de> for Pairs {
 /// A collection with a place to watch on from.
 #[derive(Debug, Deserialize)]
 pub(super) struct List {
+    #[serde(default)]
+    pub(super) kind: String,
     pub(super) metadata: Metadata,
     pub(super) items: Option<Vec<Object>>,
 }

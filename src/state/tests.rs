@@ -91,6 +91,43 @@ fn fields_of_a_newer_agent_survive() {
     assert_eq!((&value["soon"]["a"], &value["version"]), (&1.into(), &9.into()));
 }
 
+/// Wherever they stand, they make no record unreadable.
+#[test]
+fn fields_of_a_newer_agent_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state.json");
+    let golden = include_str!("../../tests/golden/state-1.json");
+    let known: serde_json::Value = serde_json::from_str(golden).unwrap();
+    let mut newer = known.clone();
+    add_a_field(&mut newer);
+    file::replace(&path, newer.to_string().as_bytes()).unwrap();
+    let store = Store::new(&path, "0123456789abcdef0123456789abcdef");
+    let state = store.read().unwrap();
+    assert_eq!(names(directory.path()), ["state.json"], "it was set aside");
+    let mut read = serde_json::to_value(state).unwrap();
+    for field in ["operation", "staged", "pendingCommit"] {
+        assert_eq!(read[field]["soon"], 1, "{field}");
+    }
+    drop_the_field(&mut read);
+    assert_eq!(read, known);
+}
+
+fn add_a_field(value: &mut serde_json::Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.values_mut().for_each(add_a_field);
+        fields.insert("soon".to_owned(), 1.into());
+    }
+    value.as_array_mut().into_iter().flatten().for_each(add_a_field);
+}
+
+fn drop_the_field(value: &mut serde_json::Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("soon");
+        fields.values_mut().for_each(drop_the_field);
+    }
+    value.as_array_mut().into_iter().flatten().for_each(drop_the_field);
+}
+
 #[test]
 fn memory_is_bounded_and_keeps_what_is_not_published() {
     let mut state = State::default();

@@ -136,8 +136,8 @@ impl Loop {
         self.reread = next_reread();
         let Some(api) = &self.watcher.api else { return };
         match api.get().await {
-            Ok(seen) if !is_older(&seen, &self.watcher.node) => self.watcher.node = seen,
-            Ok(_) => {}
+            // Nothing was written meanwhile. Its version may be older all the same: of a store that was restored.
+            Ok(seen) => self.watcher.node = seen,
             // The watch may hang on to the same server without knowing.
             Err(error) if error.retry() == Retry::Reconnect => {
                 debug!("the slow re-read failed, connecting anew: {}", chain(&error));

@@ -62,9 +62,27 @@ fn cases() -> Vec<(&'static str, Fault, Retry, &'static str)> {
             ": 302 Found",
         ),
         ("one line", status(500, control), later, ": 500 A: line line [31m"),
+    ]
+}
+
+/// What comes instead of an answer of an API server's.
+fn no_answers() -> Vec<(&'static str, Fault, Retry, &'static str)> {
+    vec![
         (
             "a sign-in page",
             reply(200, "<html>s3cret", &[]),
+            Retry::Reconnect,
+            "none of an API server's",
+        ),
+        (
+            "a success without a Node",
+            status(200, r#"{"kind":"Status","status":"Success","metadata":{}}"#),
+            Retry::Reconnect,
+            "none of an API server's",
+        ),
+        (
+            "another Node",
+            status(200, r#"{"kind":"Node","metadata":{"name":"node-2","uid":"u"}}"#),
             Retry::Reconnect,
             "none of an API server's",
         ),
@@ -77,7 +95,7 @@ fn cases() -> Vec<(&'static str, Fault, Retry, &'static str)> {
 
 #[tokio::test]
 async fn each_refusal_says_how_to_go_on() -> Result<()> {
-    for (name, fault, retry, said) in cases() {
+    for (name, fault, retry, said) in cases().into_iter().chain(no_answers()) {
         let cluster = Cluster::new()?;
         let door = cluster.door(&[])?;
         let Seen::Node(node) = door.get().await? else { anyhow::bail!("no Node") };
@@ -100,6 +118,20 @@ fn expect(name: &str, answer: Result<Seen, KubeError>, retry: Retry, said: &str)
     ensure!(text.contains(said), "{name}: {text}");
     ensure!(!text.contains("s3cret") && !text.contains('\n'), "{name}: {text}");
     ensure!(error.retry() == retry, "{name}: {:?}: {text}", error.retry());
+    Ok(())
+}
+
+/// Else a Node that is there would count as gone.
+#[tokio::test]
+async fn what_is_no_list_is_no_empty_one() -> Result<()> {
+    for body in [r#"{"kind":"Status","metadata":{}}"#, r#"{"metadata":{},"items":[]}"#] {
+        let cluster = Cluster::new()?;
+        let mut watch = cluster.door(&[])?.watch();
+        cluster.api.inject(status(200, body).on(Verb::List));
+        let heard = watch.next().await;
+        let Err(error) = heard else { anyhow::bail!("{body}: {heard:?}") };
+        ensure!(chain(&error).contains("none of an API server's"), "{body}: {error}");
+    }
     Ok(())
 }
 

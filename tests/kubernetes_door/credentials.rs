@@ -167,7 +167,8 @@ async fn logins_that_cannot_be_used() -> Result<()> {
         ("tokenFile: bad-token", "its token holds a character"),
         ("token: \"s3c\\nret\"", "its token holds a character"),
         ("token: s3cret-but-old", "401 Unauthorized"),
-        ("", "401 Unauthorized"),
+        // Who shows nothing is somebody, too.
+        ("", "User \"system:anonymous\" cannot get resource"),
     ];
     for (user, expected) in cases {
         cluster.kubelet.configure(&text(&format!("{server}, {ca}"), user, "good"))?;

@@ -106,6 +106,17 @@ async fn settings_that_do_not_lead_there() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_machine_without_a_ca() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let text = std::fs::read_to_string(cluster.kubelet.kubeconfig())?;
+    let bare = text.lines().filter(|line| !line.contains("certificate-authority"));
+    cluster.kubelet.configure(&bare.collect::<Vec<_>>().join("\n"))?;
+    let none = [("SSL_CERT_FILE", "/missing")];
+    let parts = ["check", KUBECONFIG, "SSL_CERT_FILE", "No CA certificates"];
+    expect("no CA", &probe_of(&cluster, &none).await?, 1, &parts)
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_well() -> Result<()> {
     let page =
         |status| Fault::Reply { status, headers: vec![], body: "<html>s3cret</html>".into() };

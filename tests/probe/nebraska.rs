@@ -153,6 +153,14 @@ async fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_cannot_be_read_is_named() {
+    let server = Server::new().set("CURRENT_VERSION_PATH", "/nowhere/release");
+    let server = server.set("CURRENT_VERSION_FALLBACK", "error");
+    server.fails("version", &["check", "CURRENT_VERSION_PATH", "/nowhere/release"]).await;
+    assert!(server.nebraska.http_requests().is_empty(), "it was asked from no version");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_trusted_is_named() {
     let other = Server::new();
     fs::write(other.path("ca.pem"), Pki::new().ca_pem()).unwrap();

@@ -32,7 +32,8 @@ const NOT_DURATIONS: &[&str] = &[
     "1.5",
     "soon",
     " ",
-    "3651days",
+    "10years 1ns",
+    "3653days",
     "18446744073709551616s",
     "999999999999999999999999y",
     "20m;",
@@ -208,7 +209,7 @@ const ROWS: &[Row] = &[
         name: "ORCHESTRATION_STAGE_TIMEOUT",
         read: |config| format!("{:?}", config.stage_timeout),
         default: "1200s",
-        good: &[("1h 30m", "5400s"), ("90s", "90s"), ("3650days", "315360000s"), ("1ns", "1ns")],
+        good: &[("1h 30m", "5400s"), ("90s", "90s"), ("10years", "315576000s"), ("1ns", "1ns")],
         bad: NOT_DURATIONS,
     },
     Row {

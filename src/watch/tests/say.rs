@@ -144,6 +144,30 @@ async fn a_write_is_of_one_annotation_on_one_very_node() -> Result<()> {
     Ok(())
 }
 
+/// An API server whose store was restored from a backup counts from an earlier version on.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_in_time_is_believed() -> Result<()> {
+    let cluster = Cluster::new()?;
+    let mut saying = Saying::new(&cluster).await?;
+    saying.looping.take_news();
+    let Seen::Node(known) = &mut saying.looping.watcher.node else {
+        anyhow::bail!("no Node: {:?}", saying.looping.watcher.node);
+    };
+    known.resource_version = "999999999".to_owned();
+    cluster.ask(ROLLBACK);
+    saying.fed.until("it is asked", is_asked).await?;
+    saying.looping.take_news();
+    saying.looping.read_anew().await;
+    saying.looping.take_news();
+    let node = saying.looping.watcher.node.clone();
+    ensure!(is_asked(&News { seen: node.clone(), ..News::default() }), "{node:?}");
+    Ok(())
+}
+
+fn is_asked(news: &News) -> bool {
+    matches!(&news.seen, Seen::Node(node) if node.annotations.contains_key(REQUEST))
+}
+
 #[tokio::test(start_paused = true)]
 async fn annotations_that_are_full() -> Result<()> {
     const LIMIT: usize = 256 * 1024;
