@@ -115,6 +115,8 @@ mod tests {
         root_partition(&file).map_err(|it| it.to_string())
     }
 
+    type Change = fn(&mut Vec<u8>);
+
     #[test]
     fn the_root_partition_is_found_or_the_table_refused() {
         let whole = Ok(Some((8 * 512, 4 * 512)));
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!(image(|it| it[512] = 0), Ok(None));
         assert_eq!(image(|it| it.truncate(500)), Ok(None));
         assert_eq!(image(Vec::clear), Ok(None));
-        let refused: [(&str, fn(&mut Vec<u8>)); 10] = [
+        let refused: [(&str, Change); 10] = [
             ("broken", |it| it.truncate(560)),
             ("broken", |it| it[584..592].fill(0xff)),
             ("broken", |it| it[593] = 2),
