@@ -35,7 +35,7 @@ test: setup stops ## Set everything up and run all tests, the booted nodes inclu
 	$(CARGO) build --release --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-test-kill: setup stops ## Stop it at every step, in both ways; ROWS= names a part of them (half an hour)
+test-kill: setup build stops ## Stop it at every step, in both ways; ROWS= names a part of them (an hour)
 	ROWS="$(ROWS)" $(CARGO) test --locked --test kill the_whole_matrix -- --ignored --nocapture
 
 test-real: setup ## Run the agent against the real kube-apiserver, etcd and kubectl (root, Go)

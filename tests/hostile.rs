@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use booted::carry_out;
 use serde_json::{Value, json};
-use trident_lab::lab::{Lab, NODE, Request, SOON, STATUS};
+use trident_lab::lab::{Lab, NODE, REQUEST, Request, SOON, STATUS};
 use uuid::Uuid;
 
 booted::on_each_release!(what_an_annotation_says_stays_a_text);
@@ -101,7 +101,7 @@ async fn forged_status(lab: &Lab) -> Result<()> {
     for field in ["message", "fromVersion", "toVersion", "tridentVersion"] {
         begun[field] = json!(FORGED);
     }
-    lab.kube.annotate(NODE, STATUS, Some(&begun.to_string()));
+    lab.kube.annotate_together(NODE, &[(STATUS, &begun.to_string()), (REQUEST, &finalize.text())]);
     let status = carry_out(lab, &finalize, "OperationFailed").await?;
     ensure!(status["fromVersion"] == FORGED, "{status}");
     // With another operation it is an end that is made up for it.

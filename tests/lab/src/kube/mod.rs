@@ -211,6 +211,15 @@ impl KubeApi {
         self.modify(name, |node| store::set_annotation(node, key, value));
     }
 
+    /// Sets several annotations in one change, so that nobody sees one without the other.
+    pub fn annotate_together(&self, name: &str, annotations: &[(&str, &str)]) {
+        self.modify(name, |node| {
+            for (key, value) in annotations {
+                store::set_annotation(node, key, Some(value));
+            }
+        });
+    }
+
     /// An annotation's value.
     pub fn annotation(&self, name: &str, key: &str) -> Option<String> {
         let node = self.brain.store().get(name)?;

@@ -38,14 +38,21 @@ impl Installed {
 
     pub(super) fn put(self, layer: &Layer) -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let beside = |program: &str| self.agent.with_file_name(program).display().to_string();
-        run(Command::new("make")
-            .current_dir(root)
+        let mut make = Command::new("make");
+        make.current_dir(root)
             .args(["--no-print-directory", "-s", "install"])
             .arg(format!("DESTDIR={}", layer.upper().display()))
-            .arg(format!("BINARY={}", self.agent.display()))
-            .arg(format!("LOADER={}", beside("trident-slot-loader")))
-            .arg(format!("SLOTCTL={}", beside("trident-slotctl"))))?;
+            .arg(format!("BINARY={}", self.agent.display()));
+        for (variable, program) in
+            [("LOADER", "trident-slot-loader"), ("SLOTCTL", "trident-slotctl")]
+        {
+            // Those of the same build; the test build that is stopped has none, and takes what ships.
+            let beside = self.agent.with_file_name(program);
+            if beside.exists() {
+                make.arg(format!("{variable}={}", beside.display()));
+            }
+        }
+        run(&mut make)?;
         for (path, text, mode) in self.files {
             layer.install(&path, text, mode)?;
         }
