@@ -16,6 +16,8 @@ const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 pub enum UnitState {
     /// Not loaded, or never run since it was.
     Absent,
+    /// Not run yet, and a job for it waits its turn: just started, or boot's.
+    Queued,
     /// Has a process, or is about to have one.
     Running,
     /// systemd's `Result` of the last run: `success`, `exit-code`, `timeout`, `oom-kill`, ...
@@ -59,6 +61,8 @@ impl Systemd {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
+        // First: a job that is through by then has left its traces in what is read after it.
+        let has_job = unit.job().await?.0 != 0;
         let active = unit.active_state().await?;
         if !matches!(active.as_str(), "inactive" | "failed" | "active") {
             return Ok(UnitState::Running);
@@ -68,14 +72,9 @@ impl Systemd {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        // The exit time tells a unit that ended from one that never ran.
-        let ran = service.exec_main_exit_timestamp_monotonic().await? > 0;
+        let ended = service.exec_main_exit_timestamp_monotonic().await?;
         let result = service.result().await?;
-        Ok(match active.as_str() {
-            _ if service.main_pid().await? > 0 => UnitState::Running,
-            "inactive" if !ran && result == "success" => UnitState::Absent,
-            _ => UnitState::Ended { result },
-        })
+        Ok(at_rest(&active, has_job, service.main_pid().await?, ended, result))
     }
 
     /// Starts a transient unit. Its name must be free.
@@ -183,4 +182,40 @@ fn command(unit: &Transient) -> (String, Vec<String>, Vec<String>) {
 
 fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Of a unit that nothing changes just now. The exit time tells one that ended from one that never ran.
+fn at_rest(active: &str, has_job: bool, main_pid: u32, ended: u64, result: String) -> UnitState {
+    let never_ran = active == "inactive" && ended == 0 && result == "success";
+    match (main_pid, never_ran) {
+        (0, true) if has_job => UnitState::Queued,
+        (0, true) => UnitState::Absent,
+        (0, false) => UnitState::Ended { result },
+        _ => UnitState::Running,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{UnitState, at_rest};
+
+    #[test]
+    fn what_a_units_properties_say() {
+        let ended = |result: &str| UnitState::Ended { result: result.to_owned() };
+        for (active, has_job, pid, exited, result, state) in [
+            ("inactive", false, 0, 0, "success", UnitState::Absent),
+            // systemd has taken the start, and not come to it: it is neither lost nor to be started again.
+            ("inactive", true, 0, 0, "success", UnitState::Queued),
+            ("inactive", false, 0, 7, "success", ended("success")),
+            ("inactive", true, 0, 7, "success", ended("success")),
+            ("inactive", false, 0, 0, "timeout", ended("timeout")),
+            ("failed", false, 0, 7, "signal", ended("signal")),
+            ("failed", true, 0, 7, "signal", ended("signal")),
+            ("active", false, 0, 7, "success", ended("success")),
+            ("active", false, 12, 0, "success", UnitState::Running),
+        ] {
+            let read = at_rest(active, has_job, pid, exited, result.to_owned());
+            assert_eq!(read, state, "{active} {has_job} {pid} {exited} {result}");
+        }
+    }
 }

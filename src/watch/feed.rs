@@ -134,8 +134,7 @@ impl Feed {
             }
             Ok(Heard::Ended) => {
                 self.ended(open.take());
-                if api.is_outdated() {
-                    info!("the credentials were replaced, connecting anew");
+                if is_replaced(api) {
                     return false;
                 }
                 pause.wait(None).await;
@@ -147,6 +146,7 @@ impl Feed {
                     return false;
                 }
                 pause.wait(retry_after(&error)).await;
+                return !is_replaced(api);
             }
         }
         true
@@ -201,6 +201,15 @@ impl Feed {
             changed
         });
     }
+}
+
+/// Whether the next request needs a new client; looked at wherever the stream has ended anyway.
+fn is_replaced(api: &NodeApi) -> bool {
+    let replaced = api.is_outdated();
+    if replaced {
+        info!("the credentials were replaced, connecting anew");
+    }
+    replaced
 }
 
 fn retry_after(error: &KubeError) -> Option<Duration> {

@@ -106,7 +106,7 @@ impl Watcher {
             None => Unit::Absent,
         };
         let commit_unit = match known.pending_commit {
-            Some(_) => seen(systemd.unit(names::COMMIT).await?),
+            Some(_) => seen_commit(systemd.unit(names::COMMIT).await?),
             None => Unit::Absent,
         };
         Ok(Units {
@@ -150,11 +150,20 @@ fn since_said(annotations: &Annotations, now: Utc) -> Duration {
     u64::try_from(ago).map_or(Duration::MAX, Duration::from_secs)
 }
 
+/// What the watcher started itself runs as soon as systemd comes to it.
 fn seen(state: UnitState) -> Unit {
     match state {
         UnitState::Absent => Unit::Absent,
-        UnitState::Running => Unit::Running,
+        UnitState::Queued | UnitState::Running => Unit::Running,
         UnitState::Ended { result } => Unit::Ended { result },
+    }
+}
+
+/// What boot has queued may wait for something that never comes.
+fn seen_commit(state: UnitState) -> Unit {
+    match state {
+        UnitState::Queued => Unit::Absent,
+        state => seen(state),
     }
 }
 

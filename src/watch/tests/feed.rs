@@ -126,6 +126,19 @@ async fn a_certificate_that_is_replaced_is_taken_over_while_the_old_one_is_good(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_certificate_that_is_replaced_while_the_server_lets_nobody_watch() -> Result<()> {
+    let cluster = Cluster::new()?;
+    cluster.api.inject(Fault::Status(503).on(Verb::Watch));
+    let mut fed = cluster.feed(&[])?;
+    fed.until("there is a trouble", |news| news.trouble.is_some()).await?;
+    let new = cluster.new_cert();
+    cluster.kubelet.rotate(&new)?;
+    sleep(MINUTE * 2).await;
+    ensure!(!cluster.requests_with(&new).is_empty(), "the old one is still used");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_certificate_that_expires_under_an_open_watch() -> Result<()> {
     for cut in [None, Some(WatchCut::Clean), Some(WatchCut::Abrupt)] {
         let cluster = Cluster::new()?;
