@@ -65,7 +65,7 @@ impl Bench {
         let id = request.operation_id.clone();
         let accepted = InFlight::new(request, from.to_owned(), Utc::now());
         store.update(|state| state.operation = Some(accepted)).unwrap();
-        let ended = operate(setup, operation, &id.canonical()).await.unwrap();
+        let ended = operate(setup, operation, &id).await.unwrap();
         let status = store.read().unwrap().find(&id).unwrap().status.clone();
         assert_eq!(ended, Ended::With(status.code));
         schema::check_status(&serde_json::from_str(&status.to_json()).unwrap()).unwrap();

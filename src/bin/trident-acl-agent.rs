@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing::{Level, error, info, warn};
 use trident_acl_agent::config::{self, Config};
-use trident_acl_agent::contract::{AGENT_VERSION, Operation, chain};
+use trident_acl_agent::contract::{AGENT_VERSION, Id, Operation, chain};
 use trident_acl_agent::host::Host;
 use trident_acl_agent::operate::{self, Ended, OperateError};
 use trident_acl_agent::watch::{self, WatchError};
@@ -43,7 +43,12 @@ enum Dependency {
 #[derive(Debug, Clone, Subcommand)]
 enum Task {
     /// Run one accepted operation; started by the watcher, as a unit of its own.
-    Operate { operation: Step, operation_id: String },
+    Operate {
+        operation: Step,
+        /// Of the request; a UUID.
+        #[arg(value_parser = |text: &str| Id::try_from(text.to_owned()))]
+        operation_id: Id,
+    },
     /// Resume the commit that is pending since before the boot; started at boot.
     Commit,
     /// Deliver the events that Nebraska is owed; started by a timer and by the watcher.
@@ -266,6 +271,11 @@ mod tests {
         ] {
             assert!(Arguments::try_parse_from(line).is_ok(), "{line:?}");
         }
-        assert!(Arguments::try_parse_from(["agent", "operate", "commit", id]).is_err());
+        for line in
+            [["commit", id], ["stage", ""], ["stage", "../x"], ["stage", &id.replace('-', "")]]
+        {
+            let line = ["agent", "operate"].into_iter().chain(line);
+            assert!(Arguments::try_parse_from(line.clone()).is_err(), "{:?}", line.last());
+        }
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn on_nebraska(error: &omaha::Error) -> &'static str {
         omaha::Error::NoTls | omaha::Error::Setup(_) | omaha::Error::Render { .. } => {
             "this is the agent's own fault: report it"
         }
+        omaha::Error::Proxy { .. } => "correct it, or unset it",
         omaha::Error::NoTrust => "install CA certificates, or check SSL_CERT_FILE and SSL_CERT_DIR",
         omaha::Error::NotXml { .. }
         | omaha::Error::RequestTooLarge { .. }

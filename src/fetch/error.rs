@@ -10,6 +10,8 @@ use trident_slots::{BundleError, MAX_METADATA, Sha384};
 pub enum FetchError {
     #[error("no CA certificate can be read: nobody could be trusted")]
     NoTrust,
+    #[error("the proxy in {0} is no http:// or https:// URL: correct it, or unset it")]
+    Proxy(&'static str),
     #[error("the network cannot be used")]
     Setup(#[source] io::Error),
     #[error("it is no URL of file, https or oci")]

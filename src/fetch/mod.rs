@@ -6,6 +6,8 @@ mod contract;
 mod cosi;
 mod error;
 mod network;
+#[path = "../omaha/proxy.rs"]
+mod proxy;
 mod remote;
 mod tarball;
 #[path = "../omaha/trust.rs"]

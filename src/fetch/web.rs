@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use super::body::Body;
 use super::error::FetchError;
 use super::remote::Remote;
-use super::trust;
+use super::{proxy, trust};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -36,6 +36,9 @@ impl Web {
     pub(crate) fn new() -> Result<Self, FetchError> {
         // Another one's choice is as good: it is the same one, or a program that embeds this made it.
         drop(rustls::crypto::ring::default_provider().install_default());
+        if let Some(variable) = proxy::malformed_proxy() {
+            return Err(FetchError::Proxy(variable));
+        }
         let tls = trust::client_config().ok_or(FetchError::NoTrust)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let client = Client::builder()

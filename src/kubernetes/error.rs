@@ -62,8 +62,8 @@ enum About {
 /// What may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// The same again, later; not before this time where the server named one.
-    Later(Option<Duration>),
+    /// The same again, later.
+    Later,
     /// Read credentials and Node anew first: kubelet may have replaced them.
     Reconnect,
     /// The server understood and will not have it: what is written must change, or a person must act.
@@ -140,13 +140,21 @@ impl KubeError {
                 401 => Retry::Reconnect,
                 _ if self.is_other_node() => Retry::Reconnect,
                 403 | 404 | 413 | 422 => Retry::Refused,
-                _ => Retry::Later(refusal.retry_after),
+                _ => Retry::Later,
             },
             Self::Transport { .. } | Self::Broken { .. } | Self::TimedOut { .. } => {
                 Retry::Reconnect
             }
             Self::TooLarge { .. } | Self::NoAnswer { .. } => Retry::Reconnect,
             Self::Access { .. } | Self::Client { .. } | Self::Request { .. } => Retry::Reconnect,
+        }
+    }
+
+    /// How long the server asked to wait, whatever it refused.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.retry_after,
+            _ => None,
         }
     }
 

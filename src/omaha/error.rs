@@ -29,6 +29,14 @@ pub enum Error {
     /// Neither the system nor the environment has a usable CA certificate.
     #[error("preparing to ask update servers: no CA certificate could be read")]
     NoTrust,
+    /// The client would take it for none and go straight.
+    #[error(
+        "preparing to ask update servers: the proxy in {variable} is no http:// or https:// URL"
+    )]
+    Proxy {
+        /// Where it is named.
+        variable: &'static str,
+    },
     /// The HTTP client could not be made: the updater's name cannot be sent, for instance.
     #[error("preparing to ask update servers")]
     Setup(#[source] reqwest::Error),
@@ -176,7 +184,7 @@ impl Error {
     pub fn retry(&self) -> Retry {
         let later = Retry::Later { after: None };
         match self {
-            Error::NoTls | Error::NoTrust | Error::Setup(_) => Retry::Never,
+            Error::NoTls | Error::NoTrust | Error::Setup(_) | Error::Proxy { .. } => Retry::Never,
             Error::Render { .. } | Error::NotXml { .. } | Error::RequestTooLarge { .. } => {
                 Retry::Never
             }

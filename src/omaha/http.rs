@@ -11,6 +11,7 @@ use reqwest::{Response, StatusCode};
 
 use super::error::{Error, RedirectRefused};
 use super::identity::Server;
+use super::proxy::malformed_proxy;
 use super::trust;
 use crate::contract::origin;
 use crate::steps::{self, Step};
@@ -44,6 +45,9 @@ impl Http {
         // rustls would panic instead.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             return Err(Error::NoTls);
+        }
+        if let Some(variable) = malformed_proxy() {
+            return Err(Error::Proxy { variable });
         }
         let tls = trust::client_config().ok_or(Error::NoTrust)?;
         let client = reqwest::Client::builder()

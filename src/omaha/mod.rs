@@ -37,6 +37,8 @@ mod http;
 mod identity;
 /// The offered image.
 mod offer;
+/// Which proxy could not be used.
+mod proxy;
 /// The server's answer.
 mod reply;
 /// The request as XML.

@@ -50,16 +50,19 @@ pub enum Ended {
 ///
 /// # Errors
 /// [`OperateError`]: no outcome was recorded, and the operation may be started again.
-pub async fn operate(setup: Setup, operation: Operation, id: &str) -> Result<Ended, OperateError> {
+pub async fn operate(
+    setup: Setup,
+    operation: Operation,
+    wanted: &Id,
+) -> Result<Ended, OperateError> {
     let means = Means::new(setup)?;
     let _lock = means.lock()?;
     let state = means.store.read()?;
-    let wanted = Id::parse(id).ok_or(OperateError::NotAsked)?;
     let asked = state
         .operation
-        .filter(|it| it.request.operation_id == wanted && it.request.operation() == operation);
+        .filter(|it| it.request.operation_id == *wanted && it.request.operation() == operation);
     let Some(in_flight) = asked else {
-        let done = state.completed.iter().any(|done| done.status.operation_id == wanted);
+        let done = state.completed.iter().any(|done| done.status.operation_id == *wanted);
         return if done { Ok(Ended::Idle) } else { Err(OperateError::NotAsked) };
     };
     let span = request_span(&in_flight.request);

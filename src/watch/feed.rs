@@ -1,5 +1,6 @@
 //! What the Node is, as news for the loop: a task that keeps a client, a first read and a watch going.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,8 +62,8 @@ impl Feed {
         let mut pause = Pause::default();
         loop {
             let api = self.connect().await;
-            self.follow(&api, &mut pause).await;
-            pause.wait(None).await;
+            let asked = self.follow(&api, &mut pause).await;
+            pause.wait(asked).await;
         }
     }
 
@@ -86,7 +87,7 @@ impl Feed {
     async fn try_connect(&mut self) -> Result<NodeApi, (String, Option<Duration>)> {
         let name = node_name(&self.config.kubernetes.node_name, &self.host.hostname())
             .map_err(|error| (chain(&error), None))?;
-        let failed = |error: KubeError| (chain(&error), retry_after(&error));
+        let failed = |error: KubeError| (chain(&error), error.retry_after());
         let machine = self.host.product_uuid();
         let api = NodeApi::new(&self.config, &name, machine).map_err(failed)?;
         let seen = api.get().await.map_err(failed)?;
@@ -94,8 +95,8 @@ impl Feed {
         Ok(api)
     }
 
-    /// Until a new client is needed, which reads the credentials anew.
-    async fn follow(&mut self, api: &NodeApi, pause: &mut Pause) {
+    /// Until a new client is needed, which reads the credentials anew; how long to wait at least before.
+    async fn follow(&mut self, api: &NodeApi, pause: &mut Pause) -> Option<Duration> {
         let mut watch = api.watch();
         let mut open = None;
         let reconnect = Arc::clone(&self.reconnect);
@@ -104,14 +105,14 @@ impl Feed {
             // Each arm may be dropped at any time: what it would have brought is read anew.
             tokio::select! {
                 heard = watch.next() => {
-                    if !self.hear(heard, api, &mut open, pause).await {
-                        return;
+                    if let Break(asked) = self.hear(heard, api, &mut open, pause).await {
+                        return asked;
                     }
                 }
                 () = sleep_until(calm.unwrap_or_else(Instant::now)), if calm.is_some() => {
                     self.recovered();
                 }
-                () = reconnect.notified() => return,
+                () = reconnect.notified() => return None,
             }
         }
     }
@@ -123,7 +124,7 @@ impl Feed {
         api: &NodeApi,
         open: &mut Option<Instant>,
         pause: &mut Pause,
-    ) -> bool {
+    ) -> ControlFlow<Option<Duration>> {
         match heard {
             Ok(Heard::Begun) => *open = Some(Instant::now()),
             Ok(Heard::Seen(seen)) => {
@@ -135,7 +136,7 @@ impl Feed {
             Ok(Heard::Ended) => {
                 self.ended(open.take());
                 if is_replaced(api) {
-                    return false;
+                    return Break(None);
                 }
                 pause.wait(None).await;
             }
@@ -143,13 +144,15 @@ impl Feed {
                 *open = None;
                 self.trouble(&chain(&error));
                 if matches!(error.retry(), Retry::Reconnect | Retry::Refused) {
-                    return false;
+                    return Break(error.retry_after());
                 }
-                pause.wait(retry_after(&error)).await;
-                return !is_replaced(api);
+                pause.wait(error.retry_after()).await;
+                if is_replaced(api) {
+                    return Break(None);
+                }
             }
         }
-        true
+        Continue(())
     }
 
     /// A server ends each watch after minutes; something that ends it at once lets nobody watch.
@@ -210,13 +213,6 @@ fn is_replaced(api: &NodeApi) -> bool {
         info!("the credentials were replaced, connecting anew");
     }
     replaced
-}
-
-fn retry_after(error: &KubeError) -> Option<Duration> {
-    match error.retry() {
-        Retry::Later(after) => after,
-        Retry::Reconnect | Retry::Refused => None,
-    }
 }
 
 /// The waits of the watch: kube's own, longer each time, until something went well.

@@ -104,15 +104,16 @@ impl Watcher {
         if self.said.failures() == 0 {
             error!("cannot publish the status, trying again for ever: {}", chain(error));
         }
-        let retry_after = match error.retry() {
-            Retry::Later(after) => after,
+        let asked = error.retry_after();
+        let at_least = match error.retry() {
+            Retry::Later => asked,
             Retry::Reconnect => {
                 self.api = None;
-                None
+                asked
             }
-            Retry::Refused => Some(REFUSED),
+            Retry::Refused => asked.max(Some(REFUSED)),
         };
-        self.said.close(retry_after);
+        self.said.close(at_least);
     }
 
     /// All annotations of a Node together are limited: where the server refuses for that, the shortest

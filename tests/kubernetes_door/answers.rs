@@ -20,76 +20,85 @@ fn status(code: u16, body: &'static str) -> Fault {
     reply(code, body, &[("content-type", "application/json")])
 }
 
-const SECONDS: fn(u64) -> Retry = |seconds| Retry::Later(Some(Duration::from_secs(seconds)));
+/// How to go on, and after how many seconds, where the server names them.
+type Next = (Retry, Option<u64>);
 
-fn cases() -> Vec<(&'static str, Fault, Retry, &'static str)> {
-    let later = Retry::Later(None);
+const LATER: Next = (Retry::Later, None);
+const RECONNECT: Next = (Retry::Reconnect, None);
+const REFUSED: Next = (Retry::Refused, None);
+
+fn cases() -> Vec<(&'static str, Fault, Next, &'static str)> {
+    let wait = |code| reply(code, "", &[("retry-after", "7")]);
     let busy = |value| reply(429, "Too many requests", &[("retry-after", value)]);
     let details = r#"{"kind":"Status","reason":"TooManyRequests","message":"slow down","code":429,
         "details":{"retryAfterSeconds":9}}"#;
     let negative = r#"{"kind":"Status","message":"x","details":{"retryAfterSeconds":-9}}"#;
     let control = r#"{"kind":"Status","reason":"A","message":"line\nline\u001b[31m"}"#;
     vec![
-        ("401", Fault::Status(401), Retry::Reconnect, ": 401 Unauthorized: Unauthorized"),
-        ("403", Fault::Status(403), Retry::Refused, ": 403 Forbidden: nodes is forbidden"),
-        ("404 of a web server", reply(404, "<html>", &[]), Retry::Refused, ": 404 Not Found"),
-        ("409", Fault::Status(409), later, ": 409 Conflict"),
-        ("413", Fault::Status(413), Retry::Refused, ": 413 "),
-        ("422", Fault::Status(422), Retry::Refused, ": 422 "),
-        ("429", Fault::Status(429), later, ": 429 TooManyRequests: Too many requests"),
-        ("429 for a while", busy("7"), SECONDS(7), ": 429 Too Many Requests"),
-        ("429 for too long", busy("86400"), SECONDS(300), ": 429"),
-        ("429 for nonsense", busy("18446744073709551616"), later, ": 429"),
-        ("429 for less than nothing", busy("-5"), later, ": 429"),
-        ("429 for nothing", busy("0"), later, ": 429"),
-        ("429 until a date", busy("Fri, 31 Dec 2099 23:59:59 GMT"), later, ": 429"),
+        ("401", Fault::Status(401), RECONNECT, ": 401 Unauthorized: Unauthorized"),
+        ("403", Fault::Status(403), REFUSED, ": 403 Forbidden: nodes is forbidden"),
+        ("404 of a web server", reply(404, "<html>", &[]), REFUSED, ": 404 Not Found"),
+        ("409", Fault::Status(409), LATER, ": 409 Conflict"),
+        ("413", Fault::Status(413), REFUSED, ": 413 "),
+        ("422", Fault::Status(422), REFUSED, ": 422 "),
+        ("429", Fault::Status(429), LATER, ": 429 TooManyRequests: Too many requests"),
+        ("429 for a while", busy("7"), (Retry::Later, Some(7)), ": 429 Too Many Requests"),
+        ("429 for too long", busy("86400"), (Retry::Later, Some(300)), ": 429"),
+        ("429 for nonsense", busy("18446744073709551616"), LATER, ": 429"),
+        ("429 for less than nothing", busy("-5"), LATER, ": 429"),
+        ("429 for nothing", busy("0"), LATER, ": 429"),
+        ("429 until a date", busy("Fri, 31 Dec 2099 23:59:59 GMT"), LATER, ": 429"),
         (
             "429 in its details",
             status(429, details),
-            SECONDS(9),
+            (Retry::Later, Some(9)),
             ": 429 TooManyRequests: slow down",
         ),
-        ("negative details", status(429, negative), later, ": 429 Too Many Requests: x"),
-        ("500", Fault::Status(500), later, ": 500 InternalError: Internal error occurred"),
-        ("502", reply(502, "<html>s3cret</html>", &[]), later, ": 502 Bad Gateway"),
-        ("503", reply(503, "", &[("retry-after", "3")]), SECONDS(3), ": 503 Service Unavailable"),
-        ("504", Fault::Status(504), later, ": 504 Timeout"),
-        ("a status nobody knows", reply(599, "", &[]), later, ": 599 unknown"),
+        ("negative details", status(429, negative), LATER, ": 429 Too Many Requests: x"),
+        ("500", Fault::Status(500), LATER, ": 500 InternalError: Internal error occurred"),
+        ("502", reply(502, "<html>s3cret</html>", &[]), LATER, ": 502 Bad Gateway"),
+        (
+            "503",
+            reply(503, "", &[("retry-after", "3")]),
+            (Retry::Later, Some(3)),
+            ": 503 Service Unavailable",
+        ),
+        ("504", Fault::Status(504), LATER, ": 504 Timeout"),
+        ("a status nobody knows", reply(599, "", &[]), LATER, ": 599 unknown"),
         (
             "a redirect",
             reply(302, "", &[("location", "https://s3cret.test")]),
-            later,
+            LATER,
             ": 302 Found",
         ),
-        ("one line", status(500, control), later, ": 500 A: line line [31m"),
+        ("401 for a while", wait(401), (Retry::Reconnect, Some(7)), ": 401"),
+        ("403 for a while", wait(403), (Retry::Refused, Some(7)), ": 403"),
+        ("404 for a while", wait(404), (Retry::Refused, Some(7)), ": 404"),
+        ("422 for a while", wait(422), (Retry::Refused, Some(7)), ": 422"),
+        ("one line", status(500, control), LATER, ": 500 A: line line [31m"),
     ]
 }
 
 /// What comes instead of an answer of an API server's.
-fn no_answers() -> Vec<(&'static str, Fault, Retry, &'static str)> {
+fn no_answers() -> Vec<(&'static str, Fault, Next, &'static str)> {
     vec![
-        (
-            "a sign-in page",
-            reply(200, "<html>s3cret", &[]),
-            Retry::Reconnect,
-            "none of an API server's",
-        ),
+        ("a sign-in page", reply(200, "<html>s3cret", &[]), RECONNECT, "none of an API server's"),
         (
             "a success without a Node",
             status(200, r#"{"kind":"Status","status":"Success","metadata":{}}"#),
-            Retry::Reconnect,
+            RECONNECT,
             "none of an API server's",
         ),
         (
             "another Node",
             status(200, r#"{"kind":"Node","metadata":{"name":"node-2","uid":"u"}}"#),
-            Retry::Reconnect,
+            RECONNECT,
             "none of an API server's",
         ),
-        ("an empty answer", reply(200, "", &[]), Retry::Reconnect, "none of an API server's"),
-        ("a broken answer", Fault::Truncate(10), Retry::Reconnect, "the answer broke off"),
-        ("an endless answer", Fault::Huge(7 << 20), Retry::Reconnect, "larger than 6291456 bytes"),
-        ("a reset", Fault::Refuse, Retry::Reconnect, "onnection"),
+        ("an empty answer", reply(200, "", &[]), RECONNECT, "none of an API server's"),
+        ("a broken answer", Fault::Truncate(10), RECONNECT, "the answer broke off"),
+        ("an endless answer", Fault::Huge(7 << 20), RECONNECT, "larger than 6291456 bytes"),
+        ("a reset", Fault::Refuse, RECONNECT, "onnection"),
     ]
 }
 
@@ -112,12 +121,19 @@ async fn each_refusal_says_how_to_go_on() -> Result<()> {
     Ok(())
 }
 
-fn expect(name: &str, answer: Result<Seen, KubeError>, retry: Retry, said: &str) -> Result<()> {
+fn expect(
+    name: &str,
+    answer: Result<Seen, KubeError>,
+    (retry, seconds): Next,
+    said: &str,
+) -> Result<()> {
     let Err(error) = answer else { anyhow::bail!("{name}: {answer:?}") };
     let text = chain(&error);
     ensure!(text.contains(said), "{name}: {text}");
     ensure!(!text.contains("s3cret") && !text.contains('\n'), "{name}: {text}");
     ensure!(error.retry() == retry, "{name}: {:?}: {text}", error.retry());
+    let asked = error.retry_after();
+    ensure!(asked == seconds.map(Duration::from_secs), "{name}: {asked:?}: {text}");
     Ok(())
 }
 
@@ -155,7 +171,7 @@ async fn a_server_that_cannot_be_reached() -> Result<()> {
     ] {
         let answer = cluster.door(&[("KUBERNETES_API_SERVER", server)])?.get().await;
         ensure!(answer.as_ref().is_err_and(|error| error.is_tls() == tls), "{name}: {answer:?}");
-        expect(name, answer, Retry::Reconnect, said)?;
+        expect(name, answer, RECONNECT, said)?;
     }
     Ok(())
 }
@@ -173,7 +189,7 @@ async fn a_server_that_cannot_be_trusted() -> Result<()> {
         cluster.api.set_server_cert(&certificate)?;
         let answer = cluster.read().await;
         ensure!(answer.as_ref().is_err_and(KubeError::is_tls), "{name}: {answer:?}");
-        expect(name, answer, Retry::Reconnect, said)?;
+        expect(name, answer, RECONNECT, said)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use trident_acl_agent::omaha::Error;
+use trident_acl_agent::omaha::{Client, Error};
 
 use crate::harness::{PORT, check, locked, no_update, ok, read_request};
 
@@ -75,6 +75,15 @@ straight! {
     a_proxy_for_plain_http_is_not_ours: [("HTTP_PROXY", "http://127.0.0.1:PORT")];
     an_empty_proxy_is_none: [("HTTPS_PROXY", "")];
 }
+
+lab_test!(
+    a_proxy_that_cannot_be_read_is_not_passed_over,
+    [("https_proxy", "http://u:SECRET@127.0.0.1:port")],
+    async |lab| {
+        let error = Client::new(lab.settings()).expect_err("not straight");
+        assert!(matches!(error, Error::Proxy { variable: "https_proxy" }), "{error:?}");
+    }
+);
 
 lab_test!(
     a_proxy_that_is_away_tells_no_secret,

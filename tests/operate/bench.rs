@@ -158,7 +158,8 @@ impl Bench {
             "finalize" => Operation::Finalize,
             _ => Operation::Rollback,
         };
-        operate::operate(self.setup(), operation, request.operation_id()).await
+        let id = contract::Id::parse(request.operation_id()).unwrap();
+        operate::operate(self.setup(), operation, &id).await
     }
 
     /// Both, to the recorded status.

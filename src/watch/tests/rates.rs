@@ -52,6 +52,8 @@ pub(super) fn faults() -> Vec<Case> {
             reply(429, "", &[("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")]),
             MOST,
         ),
+        ("401 with Retry-After", reply(401, "", &[("retry-after", "100")]), 25),
+        ("403 with Retry-After", reply(403, "", &[("retry-after", "100")]), 25),
         ("500", Fault::Status(500), MOST),
         ("502 of a load balancer", reply(502, "<html>bad gateway</html>", &[]), MOST),
         ("503", Fault::Status(503), MOST),
