@@ -3,13 +3,15 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// The members of an object, in order.
 pub(super) struct Fields(Vec<(String, Field)>);
 
 enum Field {
     Text(String),
+    NoText,
     Other,
 }
 
@@ -17,6 +19,8 @@ enum Field {
 pub(super) enum Found<'a> {
     Absent,
     Text(&'a str),
+    /// A string that is no Unicode text.
+    NoText,
     /// Another JSON type.
     Other,
     Twice,
@@ -28,6 +32,7 @@ impl Fields {
         match (values.next(), values.next()) {
             (None, _) => Found::Absent,
             (Some(Field::Text(text)), None) => Found::Text(text),
+            (Some(Field::NoText), None) => Found::NoText,
             (Some(Field::Other), None) => Found::Other,
             (Some(_), Some(_)) => Found::Twice,
         }
@@ -63,51 +68,14 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 impl<'de> Deserialize<'de> for Field {
+    /// Read as it stands there: a number that no type holds, or half of a surrogate pair, makes one member
+    /// unreadable and not all of them.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Value)
-    }
-}
-
-struct Value;
-
-impl<'de> Visitor<'de> for Value {
-    type Value = Field;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Field, E> {
-        Ok(Field::Text(text.to_owned()))
-    }
-
-    fn visit_unit<E>(self) -> Result<Field, E> {
-        Ok(Field::Other)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Field, E> {
-        Ok(Field::Other)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Field, E> {
-        Ok(Field::Other)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Field, E> {
-        Ok(Field::Other)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Field, E> {
-        Ok(Field::Other)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Field::Other)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Field, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Field::Other)
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        Ok(match serde_json::from_str(raw) {
+            Ok(text) => Self::Text(text),
+            Err(_) if raw.starts_with('"') => Self::NoText,
+            Err(_) => Self::Other,
+        })
     }
 }

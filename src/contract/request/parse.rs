@@ -45,6 +45,8 @@ pub enum Problem {
     Twice(&'static str),
     #[error("`{0}` must be a string")]
     NotAString(&'static str),
+    #[error("`{0}` holds half of a surrogate pair: it is no Unicode text")]
+    NotText(&'static str),
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
     #[error("`{0}` is longer than {1} bytes")]
@@ -199,6 +201,7 @@ fn text<'a>(fields: &'a Fields, name: &'static str) -> Result<&'a str, Problem> 
         Found::Absent => Err(Problem::Missing(name)),
         Found::Twice => Err(Problem::Twice(name)),
         Found::Text(text) => Ok(text),
+        Found::NoText => Err(Problem::NotText(name)),
         Found::Other => Err(Problem::NotAString(name)),
     }
 }

@@ -116,10 +116,9 @@ fn what_is_no_object_names_nothing() {
     let texts = [
         "", " ", "null", "true", "1", "-0.0e9", "\"stage\"", "[]", "[{}]", "{", "{]", "{}{}", "{},", "nul",
         "{\"operation\":\"stage\"", "{'operation':'stage'}", "{operation:1}", "// x\n{}", "\u{feff}{}",
-        "{\"a\":NaN}", "{\"a\":\"\\ud800\"}", "{\"\\udc00\":1}", "{\"a\":\"\\ud800\\ud800\"}",
+        "{\"a\":NaN}", "{\"\\udc00\":1}",
         "{\"a\":\"\n\"}", "{\"a\":\"\\u00\"}", "\0", &whole[1..], &whole[..whole.len() - 1],
         &(whole.clone() + "x"), &junk, &"[".repeat(10_000), &"{\"a\":".repeat(10_000), &"9".repeat(300_000),
-        &whole.replace("stage", "\\ud83d"),
     ];
     for text in texts {
         let broken = Request::parse(text).unwrap_err();
@@ -143,7 +142,9 @@ fn junk_in_a_field_hides_no_other() {
     let objects = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     let wide = format!("[{}1]", "1,".repeat(128 * 1024));
     let long = format!("\"{}\"", "x".repeat(256 * 1024));
-    for junk in [deep, objects, wide, long] {
+    let digits = "9".repeat(100_000);
+    let others = ["1e999", "-1e999", r#""\ud800""#, r#""\udc00\ud800""#, r#"["\ud800"]"#, &digits];
+    for junk in others.map(str::to_owned).into_iter().chain([deep, objects, wide, long]) {
         let text = stage().to_string().replacen('{', &format!("{{\"junk\":{junk},"), 1);
         let broken = Request::parse(&text).unwrap_err();
         assert_eq!(broken.problem, Problem::Unknown("`junk`".into()));

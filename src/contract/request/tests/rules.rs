@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{problem, rollback, stage, with, without};
-use crate::contract::Problem;
 use crate::contract::request::parse::KNOWN;
+use crate::contract::{Problem, Request};
 
 const LINES: [&str; 3] = ["targetVersion", "appId", "track"];
 const IDS: [&str; 2] = ["nodeUpdateId", "operationId"];
@@ -58,6 +58,20 @@ fn every_field_is_there_once_and_a_string() {
         for first in [json!("x"), stage()[name].clone(), json!(null)] {
             let twice = stage().to_string().replacen('{', &format!("{{\"{name}\":{first},"), 1);
             assert_refused(&twice, &Problem::Twice(name));
+        }
+    }
+}
+
+#[test]
+fn each_field_is_unicode_text() {
+    for name in KNOWN {
+        for half in [r"\ud800", r"x\udc00y", r"\ud83d\ud83d"] {
+            let text = set(name, "HALF").replace("HALF", half);
+            assert_eq!(
+                Request::parse(&text).unwrap_err().problem,
+                Problem::NotText(name),
+                "{text}"
+            );
         }
     }
 }
