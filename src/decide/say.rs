@@ -1,6 +1,6 @@
 use super::{Asked, View};
 use crate::contract::{Code, Id, Status};
-use crate::state::Completed;
+use crate::state::{Completed, InFlight};
 
 /// Which of our two annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +51,23 @@ fn refused(view: &View<'_>) -> Option<Publish> {
     Some(publish(Key::Status, &refused.status, Mark::Refused, view))
 }
 
-/// Before the start the Node must say `InProgress`; after it, a heartbeat says so again.
+/// Before the start the Node must say `InProgress`; after it, a heartbeat says so again. Not over an end: it
+/// came to that before its record was lost, and whoever has read it may have acted on it.
 fn in_flight(view: &View<'_>) -> Option<Publish> {
     let operation = view.state.operation.as_ref()?;
     let due = match operation.starts {
         0 => view.asks_for(&operation.request.operation_id) && !is_announced(view),
-        _ => view.heartbeat_due,
+        _ => view.heartbeat_due && !has_ended(view, operation),
     };
     due.then(|| publish(Key::Status, &operation.status(), Mark::Nothing, view))
+}
+
+/// By the Node's word.
+fn has_ended(view: &View<'_>, operation: &InFlight) -> bool {
+    let said = view.annotations.status.as_ref();
+    said.is_some_and(|said| {
+        said.operation_id == operation.request.operation_id && said.code.is_terminal()
+    })
 }
 
 /// Whether the Node says that the operation in flight is in progress.

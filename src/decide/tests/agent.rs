@@ -56,7 +56,7 @@ impl World {
             None => Unit::Absent,
         };
         let working = unit == Unit::Running || commit_unit == Unit::Running;
-        decide(&View {
+        let plan = decide(&View {
             heartbeat_due: working && self.is_beat_due(agent, &annotations),
             annotations: &annotations,
             state: &self.state,
@@ -71,7 +71,9 @@ impl World {
                 commit_overdue: Duration::from_secs(300),
             },
             now: self.now(),
-        })
+        });
+        assert_no_way_back(&annotations, plan.say.as_ref());
+        plan
     }
 
     pub(super) fn has_stood(&self, agent: usize) -> bool {
@@ -187,4 +189,15 @@ fn asked(text: &str) -> Asked {
         Ok(request) => Asked::Request { request, server_allowed: true },
         Err(broken) => Asked::Broken { digest: text.to_owned(), broken },
     }
+}
+
+/// What has ended, by the Node's word, is never in progress again.
+fn assert_no_way_back(said: &Annotations, publish: Option<&Publish>) {
+    let Some(publish) = publish.filter(|it| it.status.code == Code::InProgress) else { return };
+    let said = match publish.key {
+        Key::Status => &said.status,
+        Key::CommitStatus => &said.commit_status,
+    };
+    let ours = said.as_ref().filter(|said| said.operation_id == publish.status.operation_id);
+    assert!(ours.is_none_or(|said| !said.code.is_terminal()), "{publish:?} over {ours:?}");
 }

@@ -5,7 +5,7 @@ use super::case::{
     rollback, stage,
 };
 use crate::contract::{Code, Request, Status};
-use crate::decide::{Act, Key, apply};
+use crate::decide::{Act, Key, Unit, apply};
 use crate::state::LOST_BOOT;
 
 const FAILURES: [Code; 5] = [
@@ -207,6 +207,19 @@ fn else_the_operation_finds_out_how_far_it_had_come() {
     assert_eq!(operation.arming.unwrap().boot_marker, LOST_BOOT);
     assert_eq!((operation.from_version.as_str(), operation.started), (OLD, super::case::earlier()));
     assert_eq!(case.plan().act, Act::Start { resumed: true });
+}
+
+/// Who has read the end may have acted on it.
+#[test]
+fn what_has_ended_by_the_nodes_word_is_not_in_progress_again() {
+    for (request, again) in [(finalize(12), false), (rollback(13), false), (rollback(13), true)] {
+        let said = if again { in_progress(&request) } else { ended(&request, Code::Success) };
+        let mut case = idle().asked(&request).says(said).heartbeat_due();
+        let (plan, seen) = (case.plan(), case.state.clone());
+        assert!(apply(&mut case.state, &seen, &plan.act, now()));
+        let said = case.unit(Unit::Running).plan().say.map(|publish| publish.status.code);
+        assert_eq!(said, again.then_some(Code::InProgress), "{request:?}");
+    }
 }
 
 #[test]

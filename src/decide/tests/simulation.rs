@@ -84,6 +84,15 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Nothing new, and no trouble.
+fn steps() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (0..2_usize).prop_map(Event::Round),
+        Just(Event::StepUnits),
+        (1..120_i64).prop_map(Event::Pass),
+    ]
+}
+
 impl World {
     fn happen(&mut self, event: Event) {
         match event {
@@ -248,6 +257,24 @@ proptest! {
         if let Some(ended) = ended {
             prop_assert!(!world.started.contains(&ended.operation_id.canonical()));
         }
+    }
+
+    /// Few random histories come as far as an armed boot.
+    #[test]
+    fn a_state_file_lost_while_all_goes_well_is_survived(
+        before in prop::collection::vec(steps(), 0..40),
+        falls_back: bool,
+        after in prop::collection::vec(steps(), 0..20),
+    ) {
+        let mut world = World::new();
+        world.happen(Event::Ask(Box::new(stage(11))));
+        world.settle();
+        world.happen(Event::Ask(Box::new(finalize(12))));
+        before.into_iter().for_each(|event| world.happen(event));
+        world.lose_state(falls_back);
+        after.into_iter().for_each(|event| world.happen(event));
+        world.settle();
+        world.check();
     }
 
     #[test]
