@@ -44,7 +44,7 @@ async fn every_step_has_a_row_and_a_spread_of_them_ends_right() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "half an hour: make test-kill"]
+#[ignore = "an hour: make test-kill"]
 async fn the_whole_matrix_ends_right() -> Result<()> {
     let only = std::env::var(ONLY).unwrap_or_default();
     let recorded = recorded(3).await?;

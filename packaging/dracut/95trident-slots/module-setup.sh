@@ -11,7 +11,7 @@ depends() {
 }
 
 installkernel() {
-	instmods loop squashfs erofs overlay
+	instmods loop squashfs erofs ext4 overlay
 }
 
 install() {
