@@ -14,6 +14,8 @@ const STORE: &str = "/var/trident/extensions";
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../units");
 const LOADER_UNIT: &str = "trident-slot-loader.service";
 const RECOVERY_UNIT: &str = "trident-slot-loader-recovery.service";
+/// Optional sysexts of slot b.
+const BROKEN: [&str; 3] = ["missing", "cut", "junk"];
 
 macro_rules! on_each_release {
     ($($name:ident),+ $(,)?) => {
@@ -73,12 +75,13 @@ fn image(layer: &Layer, kind: &str, name: &str, content: &str) -> Result<String>
     Ok(format!("{{url: 'file://{path}', sha384: {hash}, scope: slotted}}"))
 }
 
-/// Stages a sysext `tools` and a confext `conf` for a slot, both with this content.
-fn staged(layer: &Layer, slot: &str, content: &str) -> Result<()> {
-    let (tools, conf) =
-        (image(layer, "sysext", "tools", content)?, image(layer, "confext", "conf", content)?);
+/// Stages a sysext `tools` and a confext `conf` for a slot, both with this content, and more sysexts.
+fn staged(layer: &Layer, slot: &str, content: &str, more: &[&str]) -> Result<()> {
+    let sysexts = ["tools"].iter().chain(more).map(|name| image(layer, "sysext", name, content));
+    let sysexts = sysexts.collect::<Result<Vec<_>>>()?.join(", ");
+    let conf = image(layer, "confext", "conf", content)?;
     let wanted = tempfile::NamedTempFile::new()?;
-    std::fs::write(wanted.path(), format!("os: {{sysexts: [{tools}], confexts: [{conf}]}}"))?;
+    std::fs::write(wanted.path(), format!("os: {{sysexts: [{sysexts}], confexts: [{conf}]}}"))?;
     let booted = if slot == "a" { "b" } else { "a" };
     let root = layer.upper();
     run(Command::new(env!("CARGO_BIN_EXE_trident-slotctl"))
@@ -123,14 +126,42 @@ fn node(release: Release, name: &str, changes: &Path) -> Builder {
         )
         .setup(|layer| {
             layer.directory("/var/lib/trident")?;
-            staged(layer, "a", "of-a")?;
-            staged(layer, "b", "of-b")
+            staged(layer, "a", "of-a", &[])?;
+            staged(layer, "b", "of-b", &BROKEN)?;
+            break_them(layer)
         })
+}
+
+/// Makes what is broken in slot b optional: the one is not there, the other cut off, the third no image.
+fn break_them(layer: &Layer) -> Result<()> {
+    let slot = layer.upper().join(format!(".{STORE}/b"));
+    let file = slot.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    for extension in manifest["extensions"].as_array_mut().context("no set")? {
+        let broken = BROKEN.iter().any(|name| extension["name"] == *name);
+        extension["required"] = Value::from(!broken);
+    }
+    std::fs::write(&file, manifest.to_string())?;
+    let [missing, cut, junk] = BROKEN.map(|name| slot.join(format!("sysexts/{name}.raw")));
+    std::fs::remove_file(missing)?;
+    std::fs::OpenOptions::new().write(true).open(cut)?.set_len(100)?;
+    let size = std::fs::metadata(&junk)?.len();
+    // Hard-linked to the source, which stays as it is.
+    std::fs::remove_file(&junk)?;
+    Ok(std::fs::write(junk, vec![b'x'; usize::try_from(size)?])?)
 }
 
 /// On a file system of its own, as an overlay's upper directory must be.
 fn changes() -> Result<tempfile::TempDir> {
     Ok(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?)
+}
+
+/// A set that a later stager wrote, in a way that this loader does not know.
+async fn of_a_newer_version(node: &Node, slot: &str) -> Result<()> {
+    let path = format!("{STORE}/{slot}/manifest.json");
+    let mut manifest: Value = serde_json::from_str(&node.read_file(&path).await?)?;
+    manifest["schemaVersion"] = "2.0".into();
+    node.write_file(&path, manifest.to_string()).await
 }
 
 async fn report(node: &Node) -> Result<Value> {
@@ -148,7 +179,7 @@ async fn merged(node: &Node) -> Result<Value> {
 async fn each_boot_merges_the_set_of_its_slot(release: Release) -> Result<()> {
     let changes = changes()?;
     let node = node(release, "slots", changes.path()).initrd(|number, layer| {
-        let slot = if number == 2 { "b" } else { "a" };
+        let slot = if number % 2 == 0 { "b" } else { "a" };
         into_initrd(layer, slot)?;
         // Of a stranger, made before the loader runs.
         let stranger = "[Service]\nExecStartPre=/bin/mkdir -p /run/extensions\n\
@@ -162,6 +193,10 @@ async fn each_boot_merges_the_set_of_its_slot(release: Release) -> Result<()> {
         }
         let report = report(&node).await?;
         ensure!(report["outcome"] == "published", "{report}");
+        let left_out = report["leftOut"].as_array().context("nothing of what is left out")?;
+        let left_out: Vec<_> = left_out.iter().filter_map(|it| it["name"].as_str()).collect();
+        let broken: &[&str] = if number == 2 { &BROKEN } else { &[] };
+        ensure!(left_out == broken, "boot {number}: {report}");
         let merged = merged(&node).await?;
         ensure!(merged == serde_json::json!(["tools"]), "boot {number}: {merged}");
         ensure!(node.read_file("/usr/lib/tools.content").await? == content, "boot {number}");
@@ -175,6 +210,15 @@ async fn each_boot_merges_the_set_of_its_slot(release: Release) -> Result<()> {
         }
         ensure!(node.read_file("/etc/mine.conf").await? == "mine", "boot {number}");
     }
+    of_a_newer_version(&node, "b").await?;
+    node.reboot().await?;
+    let report = report(&node).await?;
+    let reason = report["failure"]["reason"].as_str().unwrap_or_default();
+    ensure!(report["outcome"] == "failed" && reason.contains("newer stager"), "{report}");
+    ensure!(merged(&node).await? == "none", "{}", merged(&node).await?);
+    ensure!(node.run(&["test", "-e", "/etc/conf.content"]).await?.code == Some(1));
+    let said = node.run(&["journalctl", "-b", "-u", LOADER_UNIT, "--no-pager"]).await?;
+    ensure!(said.text()?.contains("newer stager"), "{}", said.text()?);
     Ok(())
 }
 
