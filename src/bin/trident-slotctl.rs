@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use trident_fetch::Network;
 use trident_slots::{
-    Address, Bundle, DEFAULT_STORE, Event, KeepError, Listing, Manifest, Origin, Sha384, Slot,
-    StageError, Staged, Staging, Store, Tree, Wanted, What, chain, stage,
+    Address, Bundle, ConfirmError, DEFAULT_STORE, Event, KeepError, Listing, Manifest, Origin,
+    Sha384, Slot, StageError, Staged, Staging, Store, Tree, Wanted, What, chain, stage,
 };
 
 /// As for the loader.
@@ -53,7 +53,7 @@ enum Task {
 
 #[derive(Debug, Args)]
 struct Stage {
-    /// The wanted set: a Host Configuration, or its `os` section's part of it; YAML or JSON.
+    /// The wanted set: a Host Configuration, or a part of one with its `os` section; YAML or JSON.
     wanted: PathBuf,
     /// A COSI file whose extensions belong to the wanted set: a path, or a URL of file, https or oci.
     #[arg(long, value_name = "FILE|URL")]
@@ -136,7 +136,8 @@ fn run(arguments: Arguments) -> Outcome {
         Task::List { json } => listed(&store.list(&tree)?, json),
         Task::Verify => verified(&store),
         Task::Confirm => {
-            let said = if store.confirm()? { "confirmed" } else { "nothing was pending" };
+            let confirmed = store.confirm().map_err(ConfirmError::from)?;
+            let said = if confirmed { "confirmed" } else { "nothing was pending" };
             print(said);
             Ok(Exit::Good)
         }

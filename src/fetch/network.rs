@@ -41,7 +41,7 @@ impl Network {
     ) -> Result<Bundle, FetchError> {
         let address = Address::from(location.to_owned());
         let remote: Box<dyn Remote> = match address.place() {
-            Some(Place::File(path)) => Box::new(Local::open(self.tree.at(path))?),
+            Some(Place::File(path)) => Box::new(Local::open(self.tree.file(path.as_ref())?)?),
             Some(Place::Https(url)) => Box::new(self.web()?.file(url)?),
             Some(Place::Oci(reference)) => Box::new(Layer::find(&self.web()?.runtime, reference)?),
             None if location.contains("://") => return Err(FetchError::Address),

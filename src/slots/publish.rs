@@ -1,6 +1,6 @@
 //! How each kind of a checked set reaches the real root.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::chain::chain;
 use super::links::{self, Links};
@@ -11,11 +11,11 @@ use super::report::{LeftOut, Published, Report};
 use super::word::{Kind, Strategy};
 
 /// Where systemd looks for links of a kind.
-fn directory(kind: Kind) -> &'static str {
-    match kind {
+fn directory(kind: Kind) -> &'static Path {
+    Path::new(match kind {
         Kind::Sysext => "/run/extensions",
         Kind::Confext => "/run/confexts",
-    }
+    })
 }
 
 pub(super) fn publish(
@@ -34,7 +34,7 @@ pub(super) fn publish(
     };
     let target = |image: &Extension| set.store.named(set.slot, &image.file);
     let links: Links = images.iter().map(|it| (it.name.file_name(), target(it))).collect();
-    links::publish(&options.tree.at(directory(kind)), &links, set.store.path())?;
+    links::publish(&options.tree.place(directory(kind))?, &links, set.store.path())?;
     report.published.extend(images.into_iter().map(|image| published(set, image)));
     Ok(())
 }
@@ -54,7 +54,7 @@ fn overlay(
     set: &Checked,
     images: &[&Extension],
 ) -> Result<(), LoadError> {
-    let places = places(options);
+    let places = places(options)?;
     places.clear()?;
     let mut mounted: Vec<PathBuf> = Vec::new();
     for image in images {
@@ -76,16 +76,21 @@ fn overlay(
     Ok(())
 }
 
-fn places(options: &Options) -> Places {
+/// As the real root will see them: a link to `/data` in it is none to the initrd's.
+fn places(options: &Options) -> Result<Places, LoadError> {
     let real = options.tree.below(&options.sysroot);
-    Places { images: options.tree.at(IMAGES), etc: real.at("/etc"), changes: real.at(CHANGES) }
+    Ok(Places {
+        images: options.tree.place(IMAGES.as_ref())?,
+        etc: real.place("/etc".as_ref())?,
+        changes: real.place(CHANGES.as_ref())?,
+    })
 }
 
 /// Takes back what an earlier run published of a kind.
 pub(super) fn withdraw(options: &Options, report: &Report, kind: Kind) -> Result<(), LoadError> {
-    links::publish(&options.tree.at(directory(kind)), &Links::new(), &report.store)?;
-    if kind == Kind::Confext && options.tree.at(IMAGES).exists() {
-        places(options).clear()?;
+    links::publish(&options.tree.place(directory(kind))?, &Links::new(), &report.store)?;
+    if kind == Kind::Confext && options.tree.place(IMAGES.as_ref())?.exists() {
+        places(options)?.clear()?;
     }
     Ok(())
 }

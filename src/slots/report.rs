@@ -132,7 +132,7 @@ impl Report {
     /// # Errors
     /// Of the file system.
     pub fn write(&self, tree: &Tree) -> io::Result<()> {
-        let path = tree.at(REPORT_PATH);
+        let path = tree.place(REPORT_PATH.as_ref()).map_err(io::Error::other)?;
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }

@@ -19,6 +19,8 @@ pub struct Tree {
 pub enum TreeError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("cannot go to {}", path.display())]
+    Place { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most} bytes", path.display())]
     TooLarge { path: PathBuf, most: u64 },
 }
@@ -29,7 +31,7 @@ impl Tree {
     }
 
     /// Where an absolute path of the tree is. Links in it are followed as they stand: for what the kernel
-    /// shows, and for `/run`.
+    /// shows.
     pub fn at(&self, inside: impl AsRef<Path>) -> PathBuf {
         self.root.join(inside.as_ref().strip_prefix("/").unwrap_or(inside.as_ref()))
     }
@@ -45,13 +47,47 @@ impl Tree {
     /// # Errors
     /// Not found, or no directory.
     pub fn directory(&self, inside: &Path) -> io::Result<PathBuf> {
+        self.resolved(inside, DIRECTORY)
+    }
+
+    /// A regular file, likewise.
+    ///
+    /// # Errors
+    /// Not found, or something else than a file: opening a device or a pipe does something.
+    pub fn file(&self, inside: &Path) -> io::Result<PathBuf> {
+        let found = self.resolved(inside, OFlags::PATH | OFlags::CLOEXEC)?;
+        match found.metadata()?.is_file() {
+            true => Ok(found),
+            false => Err(io::Error::other("it is not a regular file")),
+        }
+    }
+
+    /// Where a path is, or is to be made: what of it is there is resolved likewise.
+    ///
+    /// # Errors
+    /// [`TreeError::Place`]
+    pub fn place(&self, inside: &Path) -> Result<PathBuf, TreeError> {
+        let failed = |source| TreeError::Place { path: inside.to_owned(), source };
+        for above in inside.ancestors() {
+            let rest = inside.strip_prefix(above).unwrap_or(inside);
+            match self.directory(above) {
+                Ok(found) if rest.as_os_str().is_empty() => return Ok(found),
+                Ok(found) => return Ok(found.join(rest)),
+                Err(absent) if is_absent(&absent) => {}
+                Err(problem) => return Err(failed(problem)),
+            }
+        }
+        Err(failed(io::ErrorKind::NotFound.into()))
+    }
+
+    fn resolved(&self, inside: &Path, flags: OFlags) -> io::Result<PathBuf> {
         let root = open(&self.root, DIRECTORY, Mode::empty())?;
         let inside = inside.strip_prefix("/").unwrap_or(inside);
         let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
         // Out of / leads nothing; and a sandbox that forbids set-uid files knows no openat2.
         let found = match self.root.as_os_str() == "/" {
-            true => openat(root, inside, DIRECTORY, Mode::empty())?,
-            false => openat2(root, inside, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT)?,
+            true => openat(root, inside, flags, Mode::empty())?,
+            false => openat2(root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT)?,
         };
         std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
     }
@@ -62,11 +98,16 @@ impl Tree {
     /// [`TreeError`]
     pub fn read(&self, inside: &Path, most: u64) -> Result<Vec<u8>, TreeError> {
         let failed = |source| TreeError::Read { path: inside.to_owned(), source };
-        let file = File::open(self.at(inside)).map_err(failed)?;
+        let found = self.resolved(inside, OFlags::PATH | OFlags::CLOEXEC);
+        let file = found.and_then(File::open).map_err(failed)?;
         bounded(file, most)
             .map_err(failed)?
             .ok_or_else(|| TreeError::TooLarge { path: inside.to_owned(), most })
     }
+}
+
+fn is_absent(problem: &io::Error) -> bool {
+    matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

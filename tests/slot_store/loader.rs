@@ -103,7 +103,9 @@ impl Booted {
     }
 
     fn store(&self) -> std::path::PathBuf {
-        self.root().join("var/trident/extensions")
+        // The link of a test's is the node's own.
+        let var = if self.root().join("data/var").exists() { "data/var" } else { "var" };
+        self.root().join(var).join("trident/extensions")
     }
 
     /// A confext with these files below `/etc`.
@@ -180,6 +182,20 @@ fn etc_stays_writable_over_the_confexts_of_each_slot() -> Result<()> {
     manifest(&host.store(), "b", &[])?;
     let third = host.boot("b", "cat $ROOT/etc/mine.conf; test ! -e $ROOT/etc/app.conf")?;
     ensure!(third == "mine\n", "{third}");
+    Ok(())
+}
+
+/// The initrd has a `/data` of its own, or none.
+#[test]
+fn what_users_change_is_kept_where_the_real_root_will_look() -> Result<()> {
+    let host = Booted::new()?;
+    fs::create_dir_all(host.root().join("data/var"))?;
+    std::os::unix::fs::symlink("/data/var", host.root().join("var"))?;
+    let one = host.image("a", "one", Format::Squashfs, &[("etc/app.conf", "one")])?;
+    manifest(&host.store(), "a", &[one])?;
+    host.boot("a", "echo mine > $ROOT/etc/mine.conf")?;
+    let kept = host.root().join("data/var/lib/trident/etc/upper/mine.conf");
+    ensure!(fs::read_to_string(kept)? == "mine\n");
     Ok(())
 }
 

@@ -37,6 +37,31 @@ fn says(root: &Path, arguments: &[&str], code: i32, word: &str) -> Result<String
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// On a host without a store, all of them make it.
+#[test]
+fn many_first_stagings_at_once_wait_for_each_other() -> Result<()> {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let root = root.path();
+    let wanted = wanted(root)?;
+    for round in 0..10 {
+        let start = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_trident-slotctl"));
+            command
+                .arg("--root")
+                .arg(root)
+                .args(["stage", &wanted, "--booted", "a", "--first", "--wait"]);
+            command.stderr(std::process::Stdio::piped()).spawn()
+        };
+        let started = [start()?, start()?, start()?, start()?];
+        for process in started {
+            let output = process.wait_with_output()?;
+            ensure!(output.status.success(), "round {round}: {output:?}");
+        }
+        std::fs::remove_dir_all(root.join("var"))?;
+    }
+    Ok(())
+}
+
 /// A sysext, and a Host Configuration that wants it.
 fn wanted(root: &Path) -> Result<String> {
     let tree = root.join("tree/usr/lib/extension-release.d");

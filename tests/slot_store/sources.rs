@@ -46,6 +46,21 @@ fn an_image_comes_from_an_https_server() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_link_of_the_host_stays_in_the_host() -> Result<()> {
+    let host = Host::new()?;
+    let raw = sysext("tools", b"x")?;
+    std::fs::create_dir(host.root().join("images"))?;
+    std::fs::write(host.root().join("images/tools.raw"), &raw)?;
+    std::os::unix::fs::symlink("/images", host.root().join("linked"))?;
+    host.staged(&json!({ "sysexts": [wants("file:///linked/tools.raw", &raw)] }), &[], "staged 1")?;
+    let raw = sysext("outside", b"x")?;
+    host.file("outside.raw", &raw)?;
+    std::os::unix::fs::symlink("../../outside.raw", host.root().join("images/outside.raw"))?;
+    let os = json!({ "sysexts": [wants("file:///images/outside.raw", &raw)] });
+    host.refuses(&os, &[], "No such file")
+}
+
 /// A registry with one artifact, which wants a token.
 fn registry(server: &Server, name: &str, layers: &[(&[u8], Option<&str>)], ranges: bool) -> String {
     let realm = format!("Bearer realm=\"{}\",service=\"lab\"", server.url("/token"));

@@ -168,7 +168,8 @@ fn open(tree: &Tree, path: &Path) -> Result<Store, StageError> {
             break;
         }
     }
-    Store::open(tree, path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound).into())
+    let astray = || io::Error::other("the way to it has a link that leads nowhere").into();
+    Store::open(tree, path)?.ok_or_else(astray)
 }
 
 fn make_below(directory: &Path, inside: &Path) -> io::Result<()> {
@@ -176,7 +177,11 @@ fn make_below(directory: &Path, inside: &Path) -> io::Result<()> {
     for part in inside.components() {
         let above = here.clone();
         here.push(part);
-        fs::create_dir(&here)?;
+        match fs::create_dir(&here) {
+            // By another staging, at the same time.
+            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
         durable::flush(&above)?;
     }
     Ok(())

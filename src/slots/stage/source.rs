@@ -1,7 +1,7 @@
 //! Where images come from that no slot has. What needs a network is not this package's business: it stands
 //! behind [`Sources`].
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 
 use thiserror::Error;
@@ -51,8 +51,6 @@ pub struct Files {
 enum FileError {
     #[error("it is no file:// URL")]
     NoFileUrl,
-    #[error("it is not a regular file")]
-    NotRegular,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -65,12 +63,7 @@ impl Files {
     fn open(&self, wanted: &Slotted) -> Result<File, FileError> {
         let Origin::Url { url, .. } = &wanted.origin else { return Err(FileError::NoFileUrl) };
         let Some(Place::File(path)) = url.place() else { return Err(FileError::NoFileUrl) };
-        let path = self.tree.at(path);
-        // Looked at before it is opened: opening a device or a pipe does something.
-        match fs::metadata(&path)?.is_file() {
-            true => Ok(File::open(&path)?),
-            false => Err(FileError::NotRegular),
-        }
+        Ok(File::open(self.tree.file(path.as_ref())?)?)
     }
 }
 

@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::super::Slot;
+use super::super::{Report, Slot};
 use super::{Host, entry, link_to};
 
 const LINKS: &str = "/run/extensions";
@@ -57,4 +57,26 @@ fn what_a_killed_run_left_is_no_hindrance() {
     host.write("/run/extensions.new/half", "");
     assert_eq!(host.load(Slot::A).failure, None);
     assert_eq!(host.links(LINKS), [link_to(Slot::A, "sysexts/tools.raw")]);
+}
+
+/// A link is the tree's own, not this machine's: whatever of `/run` it stands for.
+#[test]
+fn a_link_in_the_tree_stays_in_the_tree() {
+    for linked in ["/run", "/run/trident"] {
+        let host = Host::new();
+        host.set(Slot::A, &[entry("sysext", "tools", "tools")]);
+        host.directory("/elsewhere");
+        // Of the two, `/run` is there already.
+        drop(fs::remove_dir(host.at(linked)));
+        host.link(linked, "/elsewhere");
+        let report = host.load(Slot::A);
+        assert_eq!(report.failure, None, "{linked}");
+        report.write(&host.tree()).unwrap();
+        assert_eq!(Report::read(&host.tree()), Some(report), "{linked}");
+        let expected =
+            if linked == "/run" { "trident/slot-loader.json" } else { "slot-loader.json" };
+        assert!(host.at("/elsewhere").join(expected).is_file(), "{linked}");
+        let links = if linked == "/run" { "/elsewhere/extensions" } else { LINKS };
+        assert_eq!(host.links(links), [link_to(Slot::A, "sysexts/tools.raw")], "{linked}");
+    }
 }
