@@ -5,7 +5,7 @@ mod booted;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use booted::{QUICK_REPORT, carry_out, committed, eventually, expect_code};
+use booted::{QUICK_REPORT, carry_out, committed, eventually, expect_code, nothing_is_owed};
 use tokio::time::{Instant, sleep};
 use trident_lab::kube::{Fault, Verb};
 use trident_lab::lab::{COMMIT_STATUS, Lab, Mode, NEW, NODE, OLD, Request, SOON, STATUS, WATCHER};
@@ -287,6 +287,8 @@ async fn an_event_under_way_is_not_told_twice(setup: booted::Setup) -> Result<()
         }
     };
     lab.nebraska.wait_for(SOON, told((13, 1))).await?;
+    // Its answer has arrived: the next one is that of the finished download.
+    nothing_is_owed(&lab).await?;
     slow(&lab);
     gate.release();
     lab.nebraska.wait_for(SOON, told((14, 1))).await?;
