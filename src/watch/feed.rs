@@ -63,6 +63,9 @@ impl Feed {
         loop {
             let api = self.connect().await;
             let asked = self.follow(&api, &mut pause).await;
+            if api.is_outdated() {
+                info!("the credentials were replaced, connecting anew");
+            }
             pause.wait(asked).await;
         }
     }
@@ -135,7 +138,7 @@ impl Feed {
             }
             Ok(Heard::Ended) => {
                 self.ended(open.take());
-                if is_replaced(api) {
+                if api.is_outdated() {
                     return Break(None);
                 }
                 pause.wait(None).await;
@@ -147,7 +150,7 @@ impl Feed {
                     return Break(error.retry_after());
                 }
                 pause.wait(error.retry_after()).await;
-                if is_replaced(api) {
+                if api.is_outdated() {
                     return Break(None);
                 }
             }
@@ -204,15 +207,6 @@ impl Feed {
             changed
         });
     }
-}
-
-/// Whether the next request needs a new client; looked at wherever the stream has ended anyway.
-fn is_replaced(api: &NodeApi) -> bool {
-    let replaced = api.is_outdated();
-    if replaced {
-        info!("the credentials were replaced, connecting anew");
-    }
-    replaced
 }
 
 /// The waits of the watch: kube's own, longer each time, until something went well.
