@@ -60,13 +60,15 @@ impl Feed {
     /// For ever: an API server that is away looks like one that comes back.
     pub(super) async fn run(mut self) {
         let mut pause = Pause::default();
+        let mut api = self.connect().await;
         loop {
-            let api = self.connect().await;
             let asked = self.follow(&api, &mut pause).await;
-            if api.is_outdated() {
-                info!("the credentials were replaced, connecting anew");
-            }
             pause.wait(asked).await;
+            let old = std::mem::replace(&mut api, self.connect().await);
+            // Whatever ended the watch, and whenever they were.
+            if old.is_outdated() {
+                info!("the credentials were replaced, connected anew");
+            }
         }
     }
 

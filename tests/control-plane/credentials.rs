@@ -42,9 +42,10 @@ async fn a_certificate_ends_and_is_replaced() -> Result<()> {
     kubelet_gets(&lab, Duration::from_secs(3600)).await?;
     lab.kube.replace().await?;
     eventually("the certificate is taken over", || async {
-        Ok(lab.story().contains("the credentials were replaced, connecting anew"))
+        Ok(lab.story().contains("the credentials were replaced, connected anew"))
     })
-    .await?;
+    .await
+    .map_err(|late| late.context(lab.story()))?;
     let refusals = || lab.story().matches("401 Unauthorized").count();
     let before = refusals();
     until(end).await;
