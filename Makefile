@@ -41,7 +41,7 @@ test-kill: setup build stops ## Stop it at every step, in both ways; ROWS= names
 test-real: setup ## Run the agent against the real kube-apiserver, etcd and kubectl (root, Go)
 	tests/control-plane/build
 	$(CARGO) build --release --locked
-	$(CARGO) test --test control_plane --locked -- --test-threads=3
+	$(CARGO) test --test control_plane --locked -- --test-threads=2
 
 demo: setup ## Set everything up and show an update and a rollback of a booted node (root)
 	$(CARGO) build --release --locked
